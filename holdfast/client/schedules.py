@@ -71,9 +71,13 @@ class ScheduleSets:
                 memo = {names.SCHEDULE_SET: owner}
                 await self._temporal.create_schedule(id, whole, memo=memo)
                 return
-            await found.update(
-                lambda now: sdk.ScheduleUpdate(replace(whole, state=now.description.schedule.state))
-            )
+
+            def edit(now: sdk.ScheduleUpdateInput) -> sdk.ScheduleUpdate:
+                state = now.description.schedule.state
+                kept = sdk.ScheduleState(note=state.note, paused=state.paused)
+                return sdk.ScheduleUpdate(replace(whole, state=kept))
+
+            await found.update(edit)
 
         try:
             await self._client.send_start(write, new)
@@ -96,7 +100,7 @@ class ScheduleSets:
         return sorted(found, key=lambda one: one[0].id)
 
     async def _terms(self, schedule: sdk.Schedule) -> Sequence[Any]:
-        """Return what a file states of a schedule, decrypted."""
+        """Return what a file states of a schedule, or leaves unset, decrypted."""
         action, spec = schedule.action, schedule.spec
         assert isinstance(action, sdk.ScheduleActionStartWorkflow)  # Temporal has no other
         memo, decode = action.memo or {}, self._temporal.data_converter.decode
@@ -108,7 +112,10 @@ class ScheduleSets:
         crons = [each.comment for each in spec.calendars]
         crons += [each.partition(" # ")[2] for each in spec.cron_expressions]
         own = (action.workflow, action.id, action.task_queue, action.retry_policy, [*memo], values)
-        return (*own, crons, spec.intervals, spec.time_zone_name, schedule.policy)
+        timeouts = (action.execution_timeout, action.run_timeout, action.task_timeout)
+        times = (spec.intervals, spec.time_zone_name, spec.skip, spec.start_at, spec.end_at)
+        state = (spec.jitter, schedule.policy, schedule.state.limited_actions)
+        return (*own, action.priority, *timeouts, crons, *times, *state)
 
 
 def _schedule(

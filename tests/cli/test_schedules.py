@@ -7,7 +7,8 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from temporalio.client import (
     Client,
     Schedule,
     ScheduleActionStartWorkflow,
+    ScheduleCalendarSpec,
     ScheduleIntervalSpec,
     ScheduleOverlapPolicy,
+    ScheduleRange,
     ScheduleSpec,
     ScheduleUpdate,
     ScheduleUpdateInput,
@@ -153,9 +156,12 @@ async def test_applying_again_changes_nothing_and_an_edit_is_an_update(
     assert not (await folder.described("b")).state.paused
 
     # So is what was edited in another way.
-    await folder.client.get_schedule_handle(folder.id("a")).update(_every_hour)
-    assert await folder.apply() == {"a": "updated", "b": "unchanged"}
-    assert (await folder.described("a")).spec.intervals == []
+    for edit in _EDITS:
+        await folder.client.get_schedule_handle(folder.id("a")).update(partial(_edited, edit))
+        assert await folder.apply() == {"a": "updated", "b": "unchanged"}
+    edited = await folder.described("a")
+    assert (edited.spec.intervals, edited.spec.end_at) == ([], None)
+    assert (edited.state.note, edited.state.limited_actions) == ("By hand", False)
 
 
 async def test_a_schedule_that_only_the_server_can_refuse_is_named(folder: ScheduleFolder) -> None:
@@ -168,8 +174,25 @@ async def test_a_schedule_that_only_the_server_can_refuse_is_named(folder: Sched
     assert await folder.apply() == {"a": "unchanged", "b": "created"}
 
 
-def _every_hour(now: ScheduleUpdateInput) -> ScheduleUpdate:
-    now.description.schedule.spec.intervals = [ScheduleIntervalSpec(timedelta(hours=1))]
+_HOUR = timedelta(hours=1)
+_LATER = datetime(2100, 1, 1, tzinfo=UTC)
+# Of a schedule's part, what is set in it.
+_EDITS: list[tuple[str, dict[str, Any]]] = [
+    ("spec", {"intervals": [ScheduleIntervalSpec(_HOUR)]}),
+    ("spec", {"start_at": _LATER}),
+    ("spec", {"end_at": _LATER}),
+    ("spec", {"jitter": _HOUR}),
+    ("spec", {"skip": [ScheduleCalendarSpec(hour=[ScheduleRange(7)])]}),
+    ("action", {"execution_timeout": _HOUR}),
+    ("action", {"run_timeout": _HOUR}),
+    ("state", {"limited_actions": True, "remaining_actions": 1, "note": "By hand"}),
+]
+
+
+def _edited(edit: tuple[str, dict[str, Any]], now: ScheduleUpdateInput) -> ScheduleUpdate:
+    part, values = edit
+    for name, value in values.items():
+        setattr(getattr(now.description.schedule, part), name, value)
     return ScheduleUpdate(now.description.schedule)
 
 
