@@ -7,7 +7,7 @@ added and is never changed.
 import hashlib
 import re
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 from holdfast.schemas.base import Lenient
@@ -195,6 +195,15 @@ MEMORY_CONFLICT: Final = "memory_conflict"
 
 # What the activities for a call begin with: the call's id, and perhaps what else they are.
 _CALL = re.compile(r"t(\d+)c\d+(?:\.\d+)?(?=-|$)")
+_MEMORIES: Final = ("memory", "memory-inline")
+_BUDGET: Final = "holdfast-budget"
+_DIGEST_CHARS: Final = 40
+# Threads and keys, delegates of any run, memories, shared budgets, absences.
+_RESERVED = re.compile(
+    rf"(agui|http|mcp)-[0-9a-f]{{{_DIGEST_CHARS}}}|.*\.t\d+c\d+(\..*)?"
+    rf"|({'|'.join(_MEMORIES)})\..*|{_BUDGET}/.*|{ABSENCES_ID}",
+    re.DOTALL,
+)
 # Temporal takes ids of a thousand bytes.
 _MAX_ID_PART_CHARS = 200
 # A longer one fails the workflow task that has it.
@@ -273,17 +282,27 @@ def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:
     likes, and never reaches what one of the catalog keeps.
     """
     owner = [agent] if principal is None else [agent, principal]
-    return ".".join(["memory-inline" if inline else "memory", *map(_id_part, owner)])
+    return ".".join([_MEMORIES[inline], *map(_id_part, owner)])
 
 
 def is_memory_of(workflow: str, principal: str) -> bool:
     """Return whether a workflow id is that of what an agent keeps for this principal."""
     prefix, *owner = workflow.split(".")
-    return prefix in ("memory", "memory-inline") and owner[1:] == [_id_part(principal)]
+    return prefix in _MEMORIES and owner[1:] == [_id_part(principal)]
 
 
 def budget_workflow_id(budget: str, scope: str, window: str) -> str:
-    return f"holdfast-budget/{budget}/{_id_part(scope)}/{window}"
+    return f"{_BUDGET}/{budget}/{_id_part(scope)}/{window}"
+
+
+def derived_id(kind: Literal["agui", "http", "mcp"], digest: str) -> str:
+    """Return the workflow id of the run of a thread or a key with this digest in hex."""
+    return f"{kind}-{digest[:_DIGEST_CHARS]}"
+
+
+def is_reserved_id(workflow: str) -> bool:
+    """Return whether a workflow id has the form of one that is derived, so that none chooses it."""
+    return _RESERVED.fullmatch(workflow) is not None
 
 
 def request_queue(task_queue: str, endpoint: str) -> str:

@@ -188,7 +188,7 @@ class _Stream:
         self._ids = {"threadId": sent.thread_id, "runId": sent.run_id}
         self._agent = asked.request.path_params["agent"]
         key = sha256(canonical_json([self._person.name, self._agent, sent.thread_id]))
-        self._run = asked.parts.client.run(f"agui-{key[:40]}")
+        self._run = asked.parts.client.run(names.derived_id("agui", key))
 
     async def frames(self) -> AsyncGenerator[str, None]:
         yield _frame({"type": "RUN_STARTED", **self._ids, "protocolVersion": "1.0"})

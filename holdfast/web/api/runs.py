@@ -38,8 +38,6 @@ from holdfast.web.services import Services
 
 KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
-# The runs of threads (`web.agui`) and of keys, which their senders alone may start.
-DERIVED_ID: Final = re.compile(r"(agui|http|mcp)-[0-9a-f]{40}")
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 
@@ -137,8 +135,8 @@ async def _start(
     request, person = asked.request, asked.person
     own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
     named = said.id or start.run_of_token(own)
-    if named is not None and DERIVED_ID.fullmatch(named):
-        text = "An `id` of this form is a thread's or a key's; choose another."
+    if named is not None and names.is_reserved_id(named):
+        text = "An `id` of this form is of Holdfast's own; choose another."
         raise HttpProblem("invalid_request", text)
     if named is not None and asked.parts.permissions.query(person) != "":
         # A refusal of ids that are in use would show them the runs of others.
@@ -153,7 +151,7 @@ async def _start(
         # Of a request with large files, this takes a second.
         whole = [request.url.path, key, person.name, written]
         memo[start.REQUEST_MEMO] = await asyncio.to_thread(lambda: sha256(canonical_json(whole)))
-        run_id = run_id or f"http-{sha256(canonical_json([person.name, key]))[:40]}"
+        run_id = run_id or names.derived_id("http", sha256(canonical_json([person.name, key])))
     try:
         run_id = await begin(asked, said, written, own, run_id, memo)
     except start.RunExistsError:

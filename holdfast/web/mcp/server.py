@@ -205,7 +205,7 @@ class McpHandlers:
                     types.INVALID_PARAMS, f"`{KEY_META}` is no text of 1 to {MAX_KEY_CHARS}"
                 )
             memo[REQUEST_MEMO] = sha256(canonical_json(["mcp", key, caller.owner, name, arguments]))
-            run_id = f"mcp-{sha256(canonical_json([caller.owner, key]))[:40]}"
+            run_id = names.derived_id("mcp", sha256(canonical_json([caller.owner, key])))
         new = self._tools[name].start_request(arguments, caller.principal, memo=memo)
         try:
             return await self._services.client.start_request(new, run_id)

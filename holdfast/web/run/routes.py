@@ -291,9 +291,10 @@ class RunPages:
         if (text := str(form.get("text") or "").replace("\r\n", "\n")).strip():
             said["input"] = text
         mark = sha256(canonical_json(["fork", person.name, str(form.get("key")), said]))
+        id = names.derived_id("http", mark)
         own = principal_of(None, person, any_principal=False)
         asked, new = ApiRequest(request, self.parts, run.id), NewRun.model_validate(said)
-        sent = await begin(asked, new, said, own, f"http-{mark[:40]}", {REQUEST_MEMO: mark})
+        sent = await begin(asked, new, said, own, id, {REQUEST_MEMO: mark})
         return RedirectResponse(address("run", sent), 303)
 
     async def _forked(self, request: Request) -> RunListing:

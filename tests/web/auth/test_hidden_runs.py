@@ -16,6 +16,7 @@ from holdfast.client.run import Run
 from holdfast.client.start import RunExistsError
 from holdfast.client.stream.run_watch import RunDescription
 from holdfast.runtime.text_sealer import TextSealer
+from holdfast.schemas import names
 from holdfast.schemas.run import CallReport, RunReport
 from holdfast.schemas.settings.inbox import PermissionRule
 from holdfast.web.auth import permissions
@@ -292,10 +293,23 @@ async def test_only_a_run_that_a_person_may_read_is_forked(
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize("kind", ["agui", "http", "mcp"])
-async def test_no_id_that_a_key_or_a_thread_leads_to_is_taken(nowhere: Client, kind: str) -> None:
-    taken = await sent(nowhere, Permissions(), f"{kind}-{'0' * 40}")
-    assert (taken.status_code, taken.json()["code"]) == (422, "invalid_request")
+@pytest.mark.parametrize(
+    "id",
+    [
+        *(f"{kind}-{'0' * 40}" for kind in ("agui", "http", "mcp")),
+        *(names.delegate_id(f"agui-{'0' * 40}", "t1c1"), names.delegate_id("order-7", "t1c1.2")),
+        *(names.memory_id("desk", None, inline=False), names.memory_id("desk", "a", inline=True)),
+        *(names.budget_workflow_id("team", "all", "2026-03"), names.ABSENCES_ID),
+    ],
+)
+async def test_no_id_that_a_key_or_a_thread_leads_to_is_taken(nowhere: Client, id: str) -> None:
+    """Nor another one that Holdfast makes."""
+    token = {"token": jwt.encode({"jti": id}, "", "none")}
+    for taken in (
+        await sent(nowhere, Permissions(), id),
+        await sent(nowhere, Permissions(), None, principal=token),
+    ):
+        assert (taken.status_code, taken.json()["code"]) == (422, "invalid_request")
 
 
 async def test_another_workflow_has_no_approvals(
