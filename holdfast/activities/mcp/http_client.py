@@ -8,7 +8,9 @@ received it. No error of a server can be taken for one: it has no `mark`.
 import json
 import re
 import uuid
+from asyncio import sleep
 from collections.abc import AsyncIterator
+from time import monotonic
 from typing import Any
 
 import httpx2
@@ -26,6 +28,9 @@ from holdfast.runtime.mcp.received import readable
 
 MAX_ANSWER_BYTES = 64_000_000
 MAX_CONNECT_SECONDS = 10.0
+# Between two streams of a connection: a server may end each at once, and request that the library
+# opens the next without a pause.
+MIN_STREAM_SECONDS = 1.0
 _SESSION = "mcp-session-id"
 # Of a request that the server has read: an unknown method, invalid parameters, a failure.
 _OF_REQUEST = re.compile(rb'"code"\s*:\s*-3260[1-3]\b')
@@ -45,6 +50,7 @@ class McpHttpClient(httpx2.AsyncClient):
         timeout = httpx2.Timeout(None, connect=MAX_CONNECT_SECONDS, pool=MAX_CONNECT_SECONDS)
         super().__init__(timeout=timeout, **options)
         self.is_open = False
+        self._next_stream = 0.0
         self._mark = uuid.uuid4().hex
         self._tokens = tokens
 
@@ -61,6 +67,9 @@ class McpHttpClient(httpx2.AsyncClient):
         sent = json.loads(request.content) if request.method == "POST" else {}
         if request.method != "GET" and not {"method", "id"} <= sent.keys():
             request.extensions["timeout"] = httpx2.Timeout(MAX_CONNECT_SECONDS).as_dict()
+        if request.method == "GET":
+            await sleep(self._next_stream - monotonic())
+            self._next_stream = monotonic() + MIN_STREAM_SECONDS
         if request.method != "POST":
             return _with_events(await self._authorized(request, options))
         try:

@@ -9,6 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 from mcp import MCPError
+from mcp.client.streamable_http import StreamableHTTPTransport
+from mcp.shared._context_streams import create_context_streams
 
 from holdfast.activities.mcp import call_tool, http_client, servers
 from holdfast.activities.mcp.http_client import McpHttpClient
@@ -33,6 +35,30 @@ async def test_an_answer_is_measured_as_it_unpacks(monkeypatch: pytest.MonkeyPat
         assert small.content == b'"jsonrpc"' + b"0" * 9
         large = await http.post("http://shop.example", json={"zeros": 100_000})
         assert "more than 100000 bytes" in large.json()["error"]["message"]
+
+
+async def test_a_server_that_ends_its_stream_at_once_is_sent_one_request_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, gets = [100.0], list[float]()
+
+    async def sleep(seconds: float) -> None:
+        now[0] += max(seconds, 0)
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        gets.append(now[0])
+        headers = {"content-type": "text/event-stream"}
+        status = 200 if len(gets) < 5 else 405  # the library stops after two refusals
+        return httpx2.Response(status, headers=headers, text="id: 1\nretry: 0\ndata:\n\n")
+
+    monkeypatch.setattr(http_client, "sleep", sleep)
+    monkeypatch.setattr(http_client, "monotonic", lambda: now[0])
+    library = StreamableHTTPTransport("http://shop.example")
+    library.session_id = "s"
+    transport, (send, receive) = httpx2.MockTransport(answer), create_context_streams[Any](1)
+    async with McpHttpClient(transport=transport) as http, send, receive:
+        await library.handle_get_stream(http, send)
+    assert gets == [100, 101, 102, 103, 104, 105]
 
 
 def test_an_interval_that_is_no_number_is_none() -> None:
