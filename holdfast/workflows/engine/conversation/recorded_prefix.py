@@ -337,7 +337,8 @@ class _Fold:
             self._tool = message.tool
         self.is_answered = message.role == "assistant" and not message.calls
         parts = message.content if isinstance(message.content, list) else ()
-        for part in parts if not message.imported else ():
+        # A result is shown, and writes nothing.
+        for part in parts if not message.imported and message.role != "tool" else ():
             if isinstance(part, DataPart):
                 self._read_part(part)
 
