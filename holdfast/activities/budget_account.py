@@ -12,7 +12,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
@@ -66,8 +66,9 @@ class BudgetAccount:
         # The lease that an unsettled request spends of.
         self._lease_of: dict[str, _Lease] = {}
 
-    def apply_limits(self, limits: shared_budgets.BudgetLimitsNow) -> None:
-        """Apply the limits of the worker's file from now on."""
+    def apply_file(self, limits: shared_budgets.BudgetLimitsNow, ends_at: datetime) -> None:
+        """Apply the limits and the window's end by the worker's file from now on."""
+        self.state = self.state.model_copy(update={"ends_at": ends_at})
         if limits != self.limits:
             self._end_lease(self._lease)
             self.limits = limits
@@ -207,7 +208,11 @@ class BudgetAccount:
             lease = self._wanted_lease()
         settled = self._take_settled()
         update = shared_budgets.BudgetUpdate(
-            limits=self.limits, reserve=reserve, settle=settled, lease=lease
+            limits=self.limits,
+            ends_at=self.state.ends_at,
+            reserve=reserve,
+            settle=settled,
+            lease=lease,
         )
         try:
             receipt = await self._update(update)

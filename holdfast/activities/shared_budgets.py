@@ -169,7 +169,7 @@ class SharedBudgets:
                     del self._accounts[id]
             account = BudgetAccount(self._client, self._task_queue, state)
             self._accounts[state.workflow_id] = account
-        account.apply_limits(shared_budgets.BudgetLimitsNow.of(budget))
+        account.apply_file(shared_budgets.BudgetLimitsNow.of(budget), ends_at)
         return account
 
 

@@ -54,16 +54,19 @@ class BudgetWorkflow:
             is_suggested = workflow.info().is_continue_as_new_suggested()
             return is_suggested or self._updates >= self._count.updates_a_run
 
-        left = self._count.ends_at + LONGEST_REQUEST - workflow.now()
-        try:
-            await workflow.wait_condition(
-                lambda: is_long() and workflow.all_handlers_finished(),
-                timeout=max(left, timedelta(seconds=1)),
-                timeout_summary="Ends the count, an hour after its window",
-            )
-            workflow.continue_as_new(self._count.to_json())
-        except TimeoutError:
-            await workflow.wait_condition(workflow.all_handlers_finished)
+        ends_at = None
+        while ends_at != self._count.ends_at:
+            ends_at = self._count.ends_at
+            left = ends_at + LONGEST_REQUEST - workflow.now()
+            try:
+                await workflow.wait_condition(
+                    lambda: is_long() and workflow.all_handlers_finished(),
+                    timeout=max(left, timedelta(seconds=1)),
+                    timeout_summary="Ends the count, an hour after its window",
+                )
+                workflow.continue_as_new(self._count.to_json())
+            except TimeoutError:
+                await workflow.wait_condition(workflow.all_handlers_finished)
         return self._count.view(workflow.now()).to_json()
 
     @workflow.update(

@@ -223,6 +223,18 @@ async def test_an_exempt_request_counts_and_is_never_refused() -> None:
     assert server.tokens == 200
 
 
+async def test_a_window_that_another_zone_ends_later_is_counted_until_then() -> None:
+    """Its workflow's id is refused once it has ended."""
+    server, files = BudgetServer(), [[budget(max_tokens=300, zone="Europe/Berlin")]]
+    worker = SharedBudgets(cast(Client, server), "queue", lambda: files[-1], lambda: NOON)
+    await reserved(worker, "Berlin")
+    for zone in ("America/Los_Angeles", "Asia/Tokyo"):
+        files.append([budget(max_tokens=300, zone=zone)])
+        await reserved(worker, zone)
+        [count] = server.counts.values()
+        assert count.ends_at == datetime(2026, 3, 2, 8, tzinfo=UTC)
+
+
 async def test_a_limit_that_is_nearly_reached_is_noted_once() -> None:
     server = BudgetServer()
     worker = server.worker(budget(max_tokens=250, warn_at=0.8))

@@ -97,9 +97,13 @@ class BudgetLimitsNow(Lenient):
 
 
 class BudgetUpdate(Lenient):
-    """The argument of the update `reserve`: settlements count before reservations."""
+    """The argument of the update `reserve`: settlements count before reservations.
+
+    `ends_at` is the end of the window by the worker's file, whose zone may have changed.
+    """
 
     limits: BudgetLimitsNow
+    ends_at: AwareDatetime | None = None
     reserve: Annotated[list[Reservation], Field(max_length=MAX_BATCH)] = []
     lease: Lease | None = None
     settle: Annotated[list[Settlement], Field(max_length=MAX_BATCH)] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
@@ -17,6 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.identity.signing import Approver, write_keys
 from tests.support.model_server import MANY, Answer, call
 
+STARTED = EventType.EVENT_TYPE_TIMER_STARTED
 FIFTY = (40, 10)
 LOOK = Answer(calls=[call("look_up", id="7")], usage=FIFTY)
 ASK = {
@@ -244,6 +246,21 @@ async def test_a_count_continues_as_new_and_ends_an_hour_after_its_window(
 
     ended = await begin(now - timedelta(hours=1))
     assert (await ended.result())["window"] == "w"
+
+    # A window that ends later by another file is counted until then.
+    async def extended() -> tuple[WorkflowHandle[Any, Any], str] | None:
+        ends_at = datetime.now(UTC) - timedelta(hours=1) + timedelta(seconds=2)
+        longer, later = await begin(ends_at), (ends_at + timedelta(seconds=1)).isoformat()
+        with suppress(WorkflowUpdateFailedError, RPCError):  # it has ended before
+            await longer.execute_update("reserve", update | {"endsAt": later})
+            return longer, later
+        return None
+
+    longer, later = await eventually(extended)
+    shown = datetime.fromisoformat((await longer.result())["endsAt"])
+    assert shown == datetime.fromisoformat(later)
+    timers = [each async for each in longer.fetch_history_events() if each.event_type == STARTED]
+    assert len(timers) == 2
 
 
 async def test_only_a_reservation_starts_a_budget(client: Client, launch: Launch) -> None:

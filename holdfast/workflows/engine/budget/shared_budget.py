@@ -32,6 +32,8 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
     ) -> shared_budgets.BudgetReceipt:
         """Settle and reserve, by the limits of the worker that sends the update."""
         self.limits = update.limits
+        # The id of a count that has ended begins no other: its window lasts as long as any file's.
+        self.ends_at = max(self.ends_at, update.ends_at or self.ends_at)
         self.settle(update.settle)
         refused = dict[str, LimitUse]()
         for each in update.reserve:
