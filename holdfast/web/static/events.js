@@ -2,16 +2,20 @@
 // A further connection continues after the last event that the page has received.
 "use strict";
 
+const LOOK_MS = 1000;
+
 class PageEvents extends EventTarget {
   static #seen = "";
   #source = null;
   #types = new Set();
+  #timer;
   #url;
 
   constructor(url) {
     super();
     this.#url = new URL(url, location);
-    document.addEventListener("visibilitychange", this);
+    // No `visibilitychange`: with it, Chromium could hang as it closed a page that was being left.
+    this.#timer = setInterval(() => this.#look(), LOOK_MS);
     this.#look();
   }
 
@@ -24,12 +28,11 @@ class PageEvents extends EventTarget {
   }
 
   close() {
-    document.removeEventListener("visibilitychange", this);
+    clearInterval(this.#timer);
     this.#source?.close();
   }
 
   handleEvent(event) {
-    if (event.type === "visibilitychange") return this.#look();
     PageEvents.#seen = event.lastEventId || PageEvents.#seen;
     this.dispatchEvent(new MessageEvent(event.type, event));
   }
