@@ -32,7 +32,7 @@ from holdfast.runtime.storage.run_files import RunFiles
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.base import json_size, sha256
 from holdfast.schemas.internal.model_request import ConversationPointer
-from holdfast.schemas.internal.shared_budgets import Reservation
+from holdfast.schemas.internal.shared_budgets import Reservation, key_of
 from holdfast.schemas.internal.solution import (
     NO_USAGE,
     OverBudget,
@@ -48,7 +48,6 @@ _PRICED_TOKENS = 1_000_000
 # Of a reservation: fewer bytes than the tokens of any text have on average.
 _BYTES_PER_TOKEN = 3
 _DEFAULT_OUTPUT_TOKENS = 4_096
-_KEY_CHARACTERS = 32
 MAX_EARLIER = 20
 MAX_MODELS_WITHOUT_TOOLS = 1_000
 
@@ -198,14 +197,11 @@ class GenerateActivity:
         )
         price = price_at(used.input_tokens or 0)
         run = f"{info.workflow_id}/{info.workflow_run_id}"
-        keys = [
-            sha256(f"{run}/{info.activity_id}/{n}".encode())[:_KEY_CHARACTERS]
-            for n in range(1, info.attempt + 1)
-        ]
+        keys = [key_of(f"{run}/{info.activity_id}/{n}") for n in range(1, info.attempt + 1)]
         attempt = Reservation(
             key=keys.pop(),
             earlier=keys[-MAX_EARLIER:],
-            run=sha256((info.workflow_id or "").encode())[:_KEY_CHARACTERS],
+            run=key_of(info.workflow_id or ""),
             tokens=(used.input_tokens or 0) + (used.output_tokens or 0),
             cost=token_cost(used, price) or 0.0,
         )

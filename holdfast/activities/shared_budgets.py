@@ -137,7 +137,8 @@ class SharedBudgets:
             ApplicationError: a budget does not answer.
         """
         wanted = shared_budgets.CallReservation.read(call)
-        attempt = Reservation(key=wanted.key, run=wanted.key, calls={wanted.tool: 1})
+        key = shared_budgets.key_of(wanted.key)
+        attempt = Reservation(key=key, run=key, calls={wanted.tool: 1})
         try:
             found = await self.reserve(wanted.scopes, attempt)
         except BudgetError as error:

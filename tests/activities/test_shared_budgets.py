@@ -15,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.activities import budget_account
 from holdfast.activities.budget_account import BudgetError
 from holdfast.activities.shared_budgets import Reserved, SharedBudgets, window_at
+from holdfast.schemas.base import json_size
 from holdfast.schemas.internal import shared_budgets as internal
 from holdfast.schemas.internal.shared_budgets import BudgetScopes, BudgetUpdate, Reservation
 from holdfast.schemas.internal.solution import NO_USAGE, OverBudget, Usage
@@ -205,6 +206,16 @@ async def test_runs_and_calls_count_once() -> None:
     assert await count_call(worker, "b/t1c1") == over
     # Another tool is limited by none.
     assert await count_call(worker, "b/t1c2", "look") is None
+
+
+async def test_the_calls_of_long_workflow_ids_fit_into_a_count() -> None:
+    server = BudgetServer()
+    worker = server.worker(budget(max_calls={"pay": 2_000}))
+    ids = [f"{n:x<1000}" for n in range(2_000)]
+    assert set(await asyncio.gather(*(count_call(worker, f"{id}/r/t1c1") for id in ids))) == {None}
+    [count] = server.counts.values()
+    assert count.calls == {"pay": 2_000}
+    assert json_size(count.to_json()) < 200_000
 
 
 async def test_scopes_are_counted_apart_and_those_without_a_team_together() -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import AwareDatetime, Field
 
 from holdfast.schemas import names
-from holdfast.schemas.base import Lenient
+from holdfast.schemas.base import Lenient, sha256
 from holdfast.schemas.settings.budgets import Per, SharedBudget
 
 # A server accepts two thousand updates of a run.
@@ -19,6 +19,11 @@ LEASE: Final = timedelta(minutes=1)
 """How long a worker reserves of a lease."""
 MAX_BATCH: Final = 200
 """Reservations of one update, and settlements of one update or signal."""
+
+
+def key_of(name: str) -> str:
+    """Return the key of an attempt, a run or a call: a workflow's id in it may be long."""
+    return sha256(name.encode())[:32]
 
 
 class BudgetScopes(Lenient):
