@@ -148,7 +148,8 @@ class SharedBudgets:
     def shares(self) -> dict[tuple[str, str], float]:
         """Return of each budget and limit the part that is used by the scope that uses most."""
         now, found = self._clock(), dict[tuple[str, str], float]()
-        for each in self._accounts.values():
+        # An exporter's thread reads them, and requests add some meanwhile.
+        for each in list(self._accounts.values()):
             for limit, share in each.shares.items() if each.state.ends_at > now else ():
                 key = (each.state.name, limit)
                 found[key] = max(share, found.get(key, 0.0))

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -224,6 +225,21 @@ async def test_scopes_are_counted_apart_and_those_without_a_team_together() -> N
     await reserved(worker, "a", scopes=BudgetScopes(team="support"))
     await reserved(worker, "b")
     assert [each.scope for each in await refused(worker, "c")] == ["unassigned"]
+
+
+async def test_another_thread_reads_shares_while_scopes_are_added() -> None:
+    worker, have_been_added = BudgetServer().worker(budget(per="team", max_tokens=100)), Event()
+
+    def read() -> dict[tuple[str, str], float]:
+        while not have_been_added.is_set():
+            worker.shares()
+        return worker.shares()
+
+    reading = asyncio.create_task(asyncio.to_thread(read))
+    for n in range(500):
+        await reserved(worker, str(n), scopes=BudgetScopes(team=str(n)))
+    have_been_added.set()
+    assert await reading == {("desk", "maxTokens"): 1.0}
 
 
 async def test_an_exempt_request_counts_and_is_never_refused() -> None:
