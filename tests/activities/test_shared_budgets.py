@@ -267,6 +267,10 @@ async def test_a_limit_that_is_nearly_reached_is_noted_once() -> None:
     worker = server.worker(budget(max_tokens=250, warn_at=0.8))
     notices = [[*(await reserved(worker, key)).settle(used(100))] for key in ("a", "b")]
     assert notices == [[], ["the budget desk of all is nearly used up: maxTokens"]]
+    # And again, once the limit was raised.
+    raised = server.worker(budget(max_tokens=500, warn_at=0.8))
+    notices = [[*(await reserved(raised, key)).settle(used(100))] for key in ("c", "d", "e")]
+    assert notices == [[], ["the budget desk of all is nearly used up: maxTokens"], []]
 
 
 # What is repeated and what is lost.

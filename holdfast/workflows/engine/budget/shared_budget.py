@@ -31,7 +31,7 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         self, update: shared_budgets.BudgetUpdate, now: datetime
     ) -> shared_budgets.BudgetReceipt:
         """Settle and reserve, by the limits of the worker that sends the update."""
-        self.limits = update.limits
+        is_other, self.limits = update.limits != self.limits, update.limits
         # The id of a count that has ended begins no other: its window lasts as long as any file's.
         self.ends_at = max(self.ends_at, update.ends_at or self.ends_at)
         self.settle(update.settle)
@@ -48,7 +48,8 @@ class BudgetCount(shared_budgets.BudgetState, frozen=False):
         uses = list(self._uses())
         near = [use.limit for use in uses if use.used >= self.limits.warn_at * use.most]
         warned = [name for name in near if name not in self.warned]
-        self.warned = [*self.warned, *warned]
+        # A limit that is no longer near, since it was raised, is warned of again.
+        self.warned = near if is_other else [*self.warned, *warned]
         shares = {use.limit: round(use.used / (use.most or 1), 4) for use in uses}
         return shared_budgets.BudgetReceipt(
             refused=refused, warned=warned, lease=lease, shares=shares
