@@ -178,8 +178,8 @@ structure: $(VENV)/.run ## measure the code: its size, and what runs on three pa
 histories: $(VENV)/.test ## record missing histories (ARGS="approved …" or --all: again; --commit: write recorded_at.txt)
 	@$(BIN)/python -m tests.replay.record $(ARGS)
 
-schemas: $(VENV)/.run ## write schemas/*.schema.json and, with Node, the types of the TypeScript client
-	@$(BIN)/python -m holdfast.schemas.publish
+schemas: $(VENV)/.test ## write schemas/*.schema.json and, with Node, the types of the TypeScript client
+	@$(BIN)/python -m tests.schemas.publish
 	@if npm --version >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory -s $(TYPESCRIPT_CLIENT)/node_modules/.made && cd $(TYPESCRIPT_CLIENT) && npm run --silent types; \
 	else \

@@ -30,7 +30,7 @@ from holdfast.hosting import worker
 from holdfast.hosting.process_exit import WRONG_SETUP
 from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import read_source
-from holdfast.schemas.publish import FOLDER
+from tests.schemas.publish import FOLDER
 from tests.support.text_files import compare, text_files, write_again
 
 TEXTS = text_files(__file__, ".txt")

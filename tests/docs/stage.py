@@ -18,9 +18,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.runtime.settings_files.json_and_yaml import read_yaml
 from holdfast.schemas import names
-from holdfast.schemas.publish import PUBLISHED
 from tests.docs.page import Example, File, Shell, Step
 from tests.docs.terminal import COMMAND_SECONDS, Terminal
+from tests.schemas.publish import PUBLISHED
 from tests.support.eventually import eventually
 from tests.support.process import ROOT
 

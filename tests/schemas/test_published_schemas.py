@@ -10,7 +10,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from holdfast.runtime.settings_files.source import read_source
-from holdfast.schemas import publish
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import Strict
 from holdfast.schemas.decision import Decision, Receipt
@@ -19,6 +18,7 @@ from holdfast.schemas.log_entry import DoneEntry, ToolCallEntry, ToolEndEntry
 from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.run import CallRequest, RunRequest, RunResult
 from holdfast.schemas.tool import ToolDefinition
+from tests.schemas import publish
 from tests.support.news_receivers import WAITING, news
 
 TOOL = {

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 description of the HTTP API, built from its operations, and its page.
 
-The schemas are the published ones (`schemas/publish.py`), each once, under the name of its model.
+The schemas are those of `schemas/type_schema.py`, each once, under the name of its model.
 """
 
 import json
@@ -18,8 +18,8 @@ from starlette.routing import BaseRoute, Route
 
 import holdfast
 from holdfast.schemas.base import Strict
-from holdfast.schemas.publish import EVENTS, described
 from holdfast.schemas.settings.inbox import Right
+from holdfast.schemas.type_schema import EVENTS, described
 from holdfast.web.api import models
 from holdfast.web.api.api_request import FORM_FIELD, JSON, ApiRequest
 from holdfast.web.http.path_prefix import root_of

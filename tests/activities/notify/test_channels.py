@@ -28,8 +28,8 @@ from holdfast.runtime.absences import AbsenceReader
 from holdfast.runtime.http_post import EnvironmentValue
 from holdfast.runtime.secrets import REPLACED, Secrets
 from holdfast.schemas.internal.absences import Absence
-from holdfast.schemas.publish import FOLDER
 from tests.docs.page import File, steps
+from tests.schemas.publish import FOLDER
 from tests.support.news_receivers import DECIDED, SECRET, Listening, listening, news
 from tests.support.process import ROOT
 from tests.workflows.approvals.test_absences import absence_of
