@@ -8,7 +8,8 @@ from typing import Any, Final
 from holdfast.cli import option_values
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.signing import load_signer
-from holdfast.runtime.command_line import read_by, read_name, read_port
+from holdfast.hosting.options import CheckOptions, WorkerSettings
+from holdfast.runtime.command_line import options_of, read_by, read_name, read_port
 from holdfast.schemas.base import parse_duration
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -54,6 +55,14 @@ def add_person(
     signing.add_argument("--key", metavar="FILE", help="sign decisions with this private key (PEM)")
     add("--kid", metavar="ID", help="the id of the key in the worker's key set")
     return signing
+
+
+def add_worker_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add options of `holdfast worker`, whose parser reads their texts later."""
+    options = options_of(WorkerSettings) | options_of(CheckOptions)
+    for name in (f"--{each}" for each in names):
+        how = options[name].metadata
+        parser.add_argument(name, **{key: how[key] for key in how if key not in ("flag", "type")})
 
 
 def add_listening(parser: argparse.ArgumentParser, port: int) -> None:

@@ -23,14 +23,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.cli.parser import TIME, Parsers
+from holdfast.cli.parser import TIME, Parsers, add_worker_options
 from holdfast.cli.prompts.answers import AnswerSource, Approver
 from holdfast.client.errors import DONE, WRONG_COMMAND, explain_settings, wrong_command
 from holdfast.client.holdfast_client import HoldfastClient
-from holdfast.hosting.options import CheckOptions
-from holdfast.runtime.command_line import options_of
 from holdfast.runtime.text_safety import one_line, shell_command
-from holdfast.schemas import names
 from holdfast.schemas.base import format_duration
 from holdfast.schemas.internal.live_answer import VIEWERS_FOLDER
 from holdfast.schemas.phrases import TOOL_NAME_PATTERN
@@ -127,27 +124,16 @@ async def demo() -> int:
 
 def add_checking(parsers: Parsers) -> None:
     """Add the options of `check` and `export`."""
+    add_worker_options(
+        parsers["check"],
+        *("catalog", "tools", "endpoints", "keys", "encryption", "permits", "notifiers"),
+        *("task-queue", "knowledge-url", "principal-tokens", "composed", "provider"),
+        *("lost-replies", "json"),
+    )
     add = parsers["check"].add_argument
-    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
-    text = "a module of tools; repeatable"
-    add("--tools", metavar="MODULE", action="append", default=[], help=text)
-    add("--endpoints", metavar="FILE", help="the endpoints of the models (endpoints.yaml)")
-    text = "the MCP servers, which are connected to (servers.yaml)"
-    add("--servers", metavar="FILE", help=text)
-    add("--keys", metavar="FILE|URL", help="the keys that verify tokens (keys.yaml)")
-    add("--encryption", metavar="FILE", help="the keys that encrypt all payloads (encryption.yaml)")
-    add("--permits", metavar="FILE", help="the keys of permits (permits.yaml)")
-    add("--notifiers", metavar="FILE", help="the channels of notifications (notify.yaml)")
-    add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
-    text = "a prefix of the addresses of knowledge; repeatable"
-    add("--knowledge-url", metavar="PREFIX", action="append", default=[], help=text)
-    text = "check for a worker that requires tokens of principals"
-    add("--principal-tokens", action="store_true", help=text)
-    for name in ("--composed", "--provider", "--lost-replies"):
-        add(name, **options_of(CheckOptions)[name].metadata)
+    add("--servers", metavar="FILE", help="the MCP servers, which are connected to (servers.yaml)")
     text = "the time limit of the check (default: %(default)s)"
     add("--timeout", **TIME, default="1m", help=text)
-    add("--json", action="store_true", help="print a JSON array")
     parsers["check"].set_defaults(command=check)
     add = parsers["export"].add_argument
     add("folder", metavar="DIR", type=Path, help="the catalog to write: its agents/ and tools/")
@@ -158,7 +144,7 @@ def add_checking(parsers: Parsers) -> None:
 
 
 async def check(
-    *, tools: Sequence[str], timeout: timedelta, **given: str | Sequence[str] | bool | None
+    *, tools: Sequence[str] | None, timeout: timedelta, **given: str | Sequence[str] | bool | None
 ) -> int:
     """Check what the options name, or else the worker's own environment.
 
@@ -183,7 +169,7 @@ async def check(
         stdout=PIPE,
         stderr=PIPE,
     )
-    modules = " or ".join(f"`{module}`" for module in tools) or "a module of `--tools`"
+    modules = " or ".join(f"`{module}`" for module in tools or ()) or "a module of `--tools`"
     todo = f"see what {modules} does while it is imported"
     try:
         async with asyncio.timeout(limit_seconds):

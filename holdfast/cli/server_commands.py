@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.cli.parser import NAME, Parsers, add_listening, add_person
+from holdfast.cli.parser import NAME, Parsers, add_listening, add_person, add_worker_options
 from holdfast.cli.prompts.answers import Approver
 from holdfast.client.connection import client_converter, connect
 from holdfast.client.errors import DONE, wrong_command
@@ -98,12 +98,7 @@ def _add_mcp(parser: ArgumentParser) -> None:
 
 def add_catalog(parser: ArgumentParser) -> None:
     """Add the options that name agents and tools, which `load_catalog` reads."""
-    add = parser.add_argument
-    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
-    text = "a module of tools; repeatable"
-    add("--tools", metavar="MODULE", action="append", default=[], help=text)
-    text = "the MCP servers whose tools agents have (servers.yaml)"
-    add("--servers", metavar="FILE", help=text)
+    add_worker_options(parser, "catalog", "tools", "servers")
 
 
 async def serve_mcp(
