@@ -1,8 +1,9 @@
 """What others watch of the inbox: `/health` for probes, and its metrics.
 
-The metrics are the number of runs with pending approvals, and the longest wait. A worker knows its
-own runs only; the inbox takes those of all from its list whenever metrics are exported. Several
-inboxes export the same numbers, so an aggregation takes the maximum.
+The metrics are the number of runs with pending approvals, and the longest time since the newest
+question of such a run: a run in a list has no other. A worker knows its own runs only; the inbox
+takes those of all from its list whenever metrics are exported. Several inboxes export the same
+numbers, so an aggregation takes the maximum.
 """
 
 import asyncio
@@ -85,7 +86,7 @@ def register_gauges(meter: Meter, pending: PendingRuns) -> None:
         return max(0.0, (now - oldest).total_seconds())
 
     register(WAITING, "{run}", "Runs that wait for a person.", lambda found: found.count)
-    register(OLDEST, "s", "How long the oldest question has waited.", age)
+    register(OLDEST, "s", "The longest time since the newest question of a run.", age)
 
 
 class InboxHealth:
