@@ -197,10 +197,9 @@ MEMORY_CONFLICT: Final = "memory_conflict"
 _CALL = re.compile(r"t(\d+)c\d+(?:\.\d+)?(?=-|$)")
 _MEMORIES: Final = ("memory", "memory-inline")
 _BUDGET: Final = "holdfast-budget"
-_DIGEST_CHARS: Final = 40
-# Threads and keys, delegates of any run, memories, shared budgets, absences.
-_RESERVED = re.compile(
-    rf"(agui|http|mcp)-[0-9a-f]{{{_DIGEST_CHARS}}}|.*\.t\d+c\d+(\..*)?"
+# Of threads and keys, delegates of any run, memories, shared budgets, absences: no caller's choice.
+RESERVED_ID: Final = re.compile(
+    rf"(agui|http|mcp)-[0-9a-f]{{40}}|.*\.t\d+c\d+(\..*)?"
     rf"|({'|'.join(_MEMORIES)})\..*|{_BUDGET}/.*|{ABSENCES_ID}",
     re.DOTALL,
 )
@@ -297,12 +296,7 @@ def budget_workflow_id(budget: str, scope: str, window: str) -> str:
 
 def derived_id(kind: Literal["agui", "http", "mcp"], digest: str) -> str:
     """Return the workflow id of the run of a thread or a key with this digest in hex."""
-    return f"{kind}-{digest[:_DIGEST_CHARS]}"
-
-
-def is_reserved_id(workflow: str) -> bool:
-    """Return whether a workflow id has the form of one that is derived, so that none chooses it."""
-    return _RESERVED.fullmatch(workflow) is not None
+    return f"{kind}-{digest[:40]}"
 
 
 def request_queue(task_queue: str, endpoint: str) -> str:

@@ -296,8 +296,8 @@ async def test_only_a_run_that_a_person_may_read_is_forked(
 @pytest.mark.parametrize(
     "id",
     [
-        *(f"{kind}-{'0' * 40}" for kind in ("agui", "http", "mcp")),
-        *(names.delegate_id(f"agui-{'0' * 40}", "t1c1"), names.delegate_id("order-7", "t1c1.2")),
+        *(names.derived_id(kind, "0" * 64) for kind in ("agui", "http", "mcp")),
+        *(f"{names.derived_id('agui', '0' * 64)}.t1c1", names.delegate_id("order-7", "t1c1.2")),
         *(names.memory_id("desk", None, inline=False), names.memory_id("desk", "a", inline=True)),
         *(names.budget_workflow_id("team", "all", "2026-03"), names.ABSENCES_ID),
     ],
