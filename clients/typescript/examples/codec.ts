@@ -16,11 +16,12 @@ const TAG_BYTES = 16;
 const metadata = (payload: Payload, name: string) =>
   Buffer.from(payload.metadata?.[name] ?? '').toString();
 
-/** The codec of these keys, 32 bytes each, by their ids: the first one encrypts. */
-export function encryptionCodec(keys: Record<string, Buffer>): PayloadCodec {
-  const [first] = Object.entries(keys);
+/** The codec of keys of 32 bytes, each after its id: the first one encrypts. */
+export function encryptionCodec(keys: ReadonlyArray<readonly [string, Buffer]>): PayloadCodec {
+  const [first] = keys;
   if (first === undefined) throw new TypeError('there is no key');
   const [id, key] = first;
+  const keyOf = new Map(keys);
 
   function encrypted(payload: Payload): Payload {
     const nonce = randomBytes(NONCE_BYTES);
@@ -38,7 +39,7 @@ export function encryptionCodec(keys: Record<string, Buffer>): PayloadCodec {
     const data = Buffer.from(payload.data ?? '');
     const decipher = createDecipheriv(
       CIPHER,
-      keys[used] ?? raise(`the key ${used} is missing`),
+      keyOf.get(used) ?? raise(`the key ${used} is missing`),
       data.subarray(0, NONCE_BYTES),
       { authTagLength: TAG_BYTES },
     ).setAuthTag(data.subarray(-TAG_BYTES));

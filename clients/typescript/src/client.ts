@@ -222,7 +222,7 @@ export class HoldfastClient {
             yield event;
             if (event.type === 'done' || event.type === 'error') return;
           }
-          if (page.length < PAGE_ENTRIES) readAt = position;
+          if (page.length === 0) readAt = position; // a page is also bounded by its bytes
         }
         if (!isOpen) return;
       } catch (error) {

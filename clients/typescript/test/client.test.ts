@@ -138,6 +138,14 @@ test('events are followed through continue-as-new, from any number on', async ()
   assert.deepEqual(next.value, read[5]);
 });
 
+test('every event is followed where pages are bounded by their bytes', async () => {
+  const run = await agents.start('clerk', 'much');
+  assert.equal(told(await agents.result(run)), 'output That was much.');
+  const read = await events(run);
+  assert.equal(read.filter((event) => event.type === 'tool_end').length, 3);
+  assert.equal(read.at(-1)?.type, 'done');
+});
+
 test('following waits for a step or a worker, and ends when its signal aborts', async () => {
   const [run] = await asked();
   const controller = new AbortController();
@@ -240,8 +248,8 @@ test('a value in the store is named', () => {
 });
 
 test('encrypted runs are decided with the keys of their workers, and are unreadable without', async () => {
-  const keys = { k1: Buffer.from(process.env['ENCRYPTION_KEY'] ?? '', 'base64') };
-  const dataConverter = { payloadCodecs: [encryptionCodec(keys)] };
+  const key = Buffer.from(process.env['ENCRYPTION_KEY'] ?? '', 'base64');
+  const dataConverter = { payloadCodecs: [encryptionCodec([['k1', key]])] };
   const encrypting = new Client({ connection, dataConverter });
   const secret = new HoldfastClient(encrypting, process.env['ENCRYPTED_QUEUE']);
   const long = 'pay '.repeat(1_000);
@@ -253,6 +261,21 @@ test('encrypted runs are decided with the keys of their workers, and are unreada
   await secret.decide(run, decisionOn(call, 'approve', { by: 'ada' }));
   assert.equal(told(await secret.result(run)), 'output That is all.');
   await refused(agents.result(run), 'unreadable');
+});
+
+test('the first key encrypts, whatever its id, and each of them decrypts', async () => {
+  const [current, retired] = [Buffer.alloc(32, 2), Buffer.alloc(32, 1)];
+  const codec = encryptionCodec([
+    ['2', current],
+    ['1', retired],
+  ]);
+  const payload = { data: Buffer.from('hello') };
+  const [written] = await codec.encode([payload]);
+  assert.equal(Buffer.from(written?.metadata?.['encryption-key-id'] ?? '').toString(), '2');
+  for (const one of [codec, encryptionCodec([['1', retired]])]) {
+    const [read] = await codec.decode(await one.encode([payload]));
+    assert.equal(Buffer.from(read?.data ?? '').toString(), 'hello');
+  }
 });
 
 test('Temporal that does not answer is no missing worker', async () => {
