@@ -8,6 +8,7 @@ parameters are those of the tool; a single one that is a pydantic model or a dat
 parameter that is annotated `CallContext` receives the call's context, and is none of the tool's.
 """
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -89,10 +90,15 @@ class _Parameters:
         only = kinds[0] if len(own) == 1 and inspect.isclass(kinds[0]) else object
         has_fields = issubclass(only, BaseModel) or is_dataclass(only)
         self._whole = own[0].name if has_fields else None
+        fields = [each.annotation for each in getattr(only, "model_fields", {}).values()]
+        fields += [each.type for each in getattr(only, "__dataclass_fields__", {}).values()]
         for each in own:
+            if each.name in ("self", "cls") and each is own[0] and each.name not in hints:
+                fix = "make a tool of the bound one, `tool(object.method)`"
+                raise TypeError(f"tool `{name}`: with `{each.name}` it is a method; {fix}")
             if each.kind not in _ONE_EACH:
                 raise TypeError(f"tool `{name}`: `{each}` has no name of its own; give it one")
-            if json_form.mentions(hints.get(each.name), CallContext):
+            if any(json_form.mentions(one, CallContext) for one in (hints.get(each.name), *fields)):
                 fix = "annotate one parameter, with `CallContext` alone"
                 raise TypeError(f"tool `{name}`: a model would fill in `{each.name}`; {fix}")
             if each.name.startswith("_") and not self._whole:
@@ -115,7 +121,11 @@ class _Parameters:
         """Return the arguments of a call of the function as a model writes them."""
         given = self._signature.bind_partial(*args, **kwargs).arguments
         written: dict[str, Any] = to_jsonable_python(given.get(self._whole or "", given))
-        return written
+        if self._whole:
+            return written
+        aliases = {name: each.validation_alias for name, each in self.model.model_fields.items()}
+        names = {name: one if isinstance(one, str) else name for name, one in aliases.items()}
+        return {names[name]: value for name, value in written.items()}
 
 
 class Tool(Generic[P, R_co]):
@@ -128,7 +138,10 @@ class Tool(Generic[P, R_co]):
         self._function = function
         self.name = fields.get("name", function.__name__)
         json_form.check_names(fields, ToolFields.__annotations__, f"tool `{self.name}`")
-        code = inspect.unwrap(function).__code__
+        inner = inspect.unwrap(function)
+        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+            raise TypeError(f"tool `{self.name}` yields, which no call returns; return a list")
+        code = inner.__code__
         self.place: Place = code.co_filename, code.co_firstlineno
         self._parameters = _Parameters(function, self.name)
         self._form = _form(self.name, self._parameters, function, fields)
@@ -157,6 +170,9 @@ def _form(
     form["description"] = inspect.getdoc(function) or form.get("description", "")
     context = {"input": "call"} if parameters.context else {}
     options = json_form.as_written(given.get("activity", {}))
+    if "type" in options:
+        fix = "give options alone, such as `startToCloseTimeout`"
+        raise ValueError(f"tool `{name}`: `activity.type`: its function is the activity; {fix}")
     if isinstance(options.get("input"), list | dict):
         fix = "its function receives each argument by name; leave it out"
         raise ValueError(f"tool `{name}`: `activity.input`: {fix}")
@@ -171,13 +187,20 @@ def _activity(
     name: str, parameters: _Parameters, function: Callable[..., Any]
 ) -> Callable[..., Any]:
 
+    def run_sync(*given: Any) -> Any:
+        result = function(**parameters.for_function(*given))
+        return asyncio.run(result) if inspect.iscoroutine(result) else result
+
     async def run(*given: Any) -> Any:
         return await function(**parameters.for_function(*given))
 
-    def run_sync(*given: Any) -> Any:
-        return function(**parameters.for_function(*given))
+    async def run_decorated(*given: Any) -> Any:
+        # The decorator of a coroutine function may return its coroutine, or block until its end.
+        result = await asyncio.to_thread(function, **parameters.for_function(*given))
+        return await result if inspect.isawaitable(result) else result
 
-    made = run if inspect.iscoroutinefunction(function) else run_sync
+    made = run_decorated if inspect.iscoroutinefunction(inspect.unwrap(function)) else run_sync
+    made = run if inspect.iscoroutinefunction(function) else made
     made.__doc__, made.__module__ = function.__doc__, function.__module__
     kinds = {"arguments": parameters.model}
     if parameters.context:

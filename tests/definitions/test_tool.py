@@ -1,11 +1,14 @@
 """A tool in Python is its file, and an activity."""
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import wraps
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import pytest
 from annotated_types import Gt
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pydantic.alias_generators import to_camel
 from temporalio.testing import ActivityEnvironment
 
@@ -13,6 +16,9 @@ from holdfast import CallContext, tool
 from holdfast.definitions.tool import Approval, ToolFields
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.tool import ToolDefinition
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Receipt(BaseModel):
@@ -119,6 +125,66 @@ async def test_a_function_is_called_as_before_and_by_its_activity() -> None:
     assert whoami.arguments("hi") == {"greeting": "hi"}
 
 
+def _logged(function: Callable[P, R]) -> Callable[P, R]:
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _blocking(function: Callable[P, Awaitable[R]]) -> Callable[P, R]:
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        async def wait() -> R:
+            return await function(*args, **kwargs)
+
+        return asyncio.run(wait())
+
+    return call
+
+
+def _without_annotation(text: str):  # type: ignore[no-untyped-def]
+    async def repeat() -> str:
+        return text * 2
+
+    return repeat()
+
+
+async def test_a_coroutine_is_awaited_however_the_function_returns_it() -> None:
+    loops = []
+
+    async def repeat(text: str) -> str:
+        loops.append(asyncio.get_running_loop())
+        return text * 2
+
+    run = ActivityEnvironment().run
+    for function in (_logged(repeat), staticmethod(repeat), _blocking(repeat)):
+        activity = tool(name="repeat")(function).activity
+        assert await run(activity, activity.__annotations__["arguments"](text="a")) == "aa"
+    here = asyncio.get_running_loop()
+    assert [each is here for each in loops] == [True, True, False]
+    late = tool(_without_annotation).activity
+    given = late.__annotations__["arguments"](text="a")
+    assert await asyncio.to_thread(run, late, given) == "aa"
+
+
+def test_the_arguments_of_a_call_have_the_names_of_the_schema() -> None:
+    @tool
+    def find(from_: Annotated[str, Field(alias="from")], to: str) -> str:
+        return f"{from_} {to}"
+
+    written = find.arguments("a", to="b")
+    assert written == {"from": "a", "to": "b"}
+    assert find.to_json()["properties"].keys() == written.keys()
+    arguments = find.activity.__annotations__["arguments"]
+    assert ActivityEnvironment().run(find.activity, arguments(**written)) == "a b"
+
+
+def test_a_bound_method_is_a_tool() -> None:
+    assert tool(_Desk().find).to_json()["required"] == ["number"]
+
+
 def test_a_single_model_and_the_context_may_have_private_names() -> None:
     @tool
     def send(_mail: SentMail, _call: CallContext) -> str:
@@ -172,6 +238,28 @@ def _noted_context(call: Annotated[CallContext, "note"]) -> None:
     """Take a context with a note."""
 
 
+class _Order(BaseModel):
+    number: int
+    call: CallContext | None = None
+
+
+def _order(order: _Order) -> None:
+    """Take a model that has a context."""
+
+
+class _Desk:
+    def find(self, number: int) -> None:
+        """Find an order."""
+
+
+def _yields() -> Iterator[str]:
+    yield "a"
+
+
+async def _yields_later() -> AsyncIterator[str]:
+    yield "a"
+
+
 def _private(_text: str, number: int) -> None:
     """Take a text under a private name."""
 
@@ -196,6 +284,13 @@ def _unfit(value: type) -> complex:
             " `CallContext` alone",
         ),
         (lambda: tool(_noted_context), "tool `_noted_context`: a model would fill in `call`; ann"),
+        (lambda: tool(_order), "tool `_order`: a model would fill in `order`; annotate one"),
+        (
+            lambda: tool(_Desk.find),
+            "tool `find`: with `self` it is a method; make a tool of the bound one, `tool(obj",
+        ),
+        (lambda: tool(_yields), "tool `_yields` yields, which no call returns; return a list"),
+        (lambda: tool(_logged(_yields_later)), "tool `_yields_later` yields, which no call "),
         (lambda: tool(_private), "tool `_private`: `_text` begins with `_`; rename it"),
         (lambda: tool(_bytes), "tool `_bytes`: its result is `bytes`, which JSON lacks; return"),
         (lambda: tool(_unfit), "a parameter or the result of tool `_unfit` has no JSON Schema"),
@@ -206,6 +301,10 @@ def _unfit(value: type) -> complex:
         (
             lambda: tool(approval={"timeot": "1h"})(_nothing),
             "tool `_nothing`: `_approval.timeot`: unknown field `timeot`; did you mean `timeout`?",
+        ),
+        (
+            lambda: tool(activity={"type": "ChargeCard", "taskQueue": "payments"})(_nothing),
+            "tool `_nothing`: `activity.type`: its function is the activity; give options alone, ",
         ),
         (
             lambda: tool(activity={"input": ["user"]})(_nothing),
