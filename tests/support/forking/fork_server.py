@@ -6,6 +6,7 @@ environment, folder, streams and exit code, as a started one has; `fork_client` 
 
 import fcntl
 import gc
+import importlib
 import marshal
 import os
 import runpy
@@ -24,6 +25,8 @@ from typing import NoReturn
 _BACKLOG = 16
 # Above every file that the server has open.
 _MAX_FILES = 256
+# With what they import, most of what commands import when they start.
+_COMMANDS = ("cli.eval_commands", "cli.run_commands", "hosting.worker", "web.app", "web.mcp.server")
 
 
 @contextmanager
@@ -173,7 +176,6 @@ def _run(words: list[str]) -> None:
 
 def _import_all() -> None:
     """Do what takes a command's time when it starts."""
-    import mcp.server.mcpserver  # noqa: F401
     from temporalio.worker._worker import load_default_build_id
 
     from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
@@ -182,6 +184,8 @@ def _import_all() -> None:
     from holdfast.workflows.budget import BudgetWorkflow
     from holdfast.workflows.memory import MemoryWorkflow
 
+    for name in _COMMANDS:
+        importlib.import_module(f"holdfast.{name}")
     for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow, BudgetWorkflow):
         workflow_runner().sandbox.sandboxed_class(workflow)  # type: ignore[attr-defined]  # it is ours
     load_default_build_id()
