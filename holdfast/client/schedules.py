@@ -111,11 +111,11 @@ class ScheduleSets:
         # The server makes calendars of cron expressions, with their comments.
         crons = [each.comment for each in spec.calendars]
         crons += [each.partition(" # ")[2] for each in spec.cron_expressions]
-        own = (action.workflow, action.id, action.task_queue, action.retry_policy, [*memo], values)
-        timeouts = (action.execution_timeout, action.run_timeout, action.task_timeout)
-        times = (spec.intervals, spec.time_zone_name, spec.skip, spec.start_at, spec.end_at)
-        state = (spec.jitter, schedule.policy, schedule.state.limited_actions)
-        return (*own, action.priority, *timeouts, crons, *times, *state)
+        times = (crons, replace(spec, calendars=[], cron_expressions=[]))
+        own = (action.workflow, action.id, action.task_queue, action.retry_policy, action.priority)
+        limits = (action.execution_timeout, action.run_timeout, action.task_timeout)
+        policies = (schedule.policy, schedule.state.limited_actions)
+        return (*own, *limits, [*memo], values, *times, *policies)
 
 
 def _schedule(

@@ -57,11 +57,10 @@ class BudgetWorkflow:
         ends_at = None
         while ends_at != self._count.ends_at:
             ends_at = self._count.ends_at
-            left = ends_at + LONGEST_REQUEST - workflow.now()
             try:
                 await workflow.wait_condition(
                     lambda: is_long() and workflow.all_handlers_finished(),
-                    timeout=max(left, timedelta(seconds=1)),
+                    timeout=max(ends_at + LONGEST_REQUEST - workflow.now(), timedelta(seconds=1)),
                     timeout_summary="Ends the count, an hour after its window",
                 )
                 workflow.continue_as_new(self._count.to_json())

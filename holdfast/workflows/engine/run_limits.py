@@ -36,8 +36,7 @@ from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.phases import AskPeople, RunEvent, RunPhases
 from holdfast.workflows.engine.run_state import RunState
 
-# From the mildest to the strictest.
-_STRICTNESS: Final[tuple[OnLimit, ...]] = ("finalize", "ask", "fail")
+_STRICTEST_FIRST: Final[tuple[OnLimit, ...]] = ("fail", "ask", "finalize")
 
 
 class RunLimits:
@@ -54,8 +53,8 @@ class RunLimits:
     @property
     def refusal(self) -> OverBudget | None:
         """Return the shared budget that prevents a request, if there is one."""
-        strictness = _STRICTNESS.index
-        return max(self._refusals, key=lambda one: strictness(one.on_limit), default=None)
+        order = _STRICTEST_FIRST.index
+        return min(self._refusals, key=lambda one: order(one.on_limit), default=None)
 
     def note_refusals(self, refusals: list[OverBudget]) -> None:
         """Record that shared budgets refused a request; with none, that it is answered or over."""
@@ -131,12 +130,11 @@ class RunLimits:
     def extend(self, name: str, ruling: Ruling | Moved | None) -> bool:
         """Apply the ruling on a budget; return whether the ruling extends it."""
         self._phases.move(RunEvent.EXTENSION_DECIDED)
-        shared = self.refusal
-        if shared is not None and isinstance(ruling, Approved):
-            self._exempt([*self._state.budget_scopes.exempt, shared.name])
-            return True
         if not isinstance(ruling, Approved):
             return False
+        if (shared := self.refusal) is not None:
+            self._exempt([*self._state.budget_scopes.exempt, shared.name])
+            return True
         to = BudgetLimits.model_validate(ruling.arguments) if ruling.edited_by else None
         self._state.meter.extend(cast(BudgetName, name), to)
         return True

@@ -9,7 +9,7 @@ A question that is decided before its first notification gets no notification. A
 approval in the channels of its groups.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -53,17 +53,14 @@ class NewsTracker:
     """The questions of a run that notifications were sent for."""
 
     def __init__(self) -> None:
-        self._told: dict[int, tuple[Question, int, int, list[str]]] = {}
+        # With each, a copy of it at that time.
+        self._told: dict[int, tuple[Question, Question]] = {}
 
     def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsEvent | None]]:
         """Take the news since the last call; a kind of None means no further news of a question."""
-        found: list[tuple[Question, NewsEvent | None]] = []
-        told = self._told
-        self._told = {
-            id(each): (each, each.reminders, each.forwards, each.policy.approvers or [])
-            for each in waiting
-        }
-        for key, (question, *_) in told.items():
+        found, told = list[tuple[Question, NewsEvent | None]](), self._told
+        self._told = {id(each): (each, replace(each)) for each in waiting}
+        for key, (question, _) in told.items():
             if key not in self._told:
                 ruled: NewsKind = "expired" if isinstance(question.ruling, Expired) else "decided"
                 is_open = question.ruling is None or isinstance(question.ruling, Moved)
@@ -72,12 +69,12 @@ class NewsTracker:
             if id(question) not in told:
                 found.append((question, "asked"))
                 continue
-            _, reminders, forwards, approvers = told[id(question)]
-            if forwards != question.forwards:
-                question.note_forwarded(approvers)
+            _, before = told[id(question)]
+            if (forwards := question.forwards - before.forwards) > 0:
+                question.note_forwarded(before.policy.approvers or [])
                 found.append((question, "forwarded"))
             # A forward is logged as a reminder, too.
-            if question.reminders - reminders > question.forwards - forwards:
+            if question.reminders - before.reminders > forwards:
                 found.append((question, "reminder"))
         return found
 
