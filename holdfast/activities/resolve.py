@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from itertools import chain
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -186,7 +185,7 @@ def _delegates_of(
     found, left = dict[str, ResolvedAgent](), [agent]
     while left:
         one = left.pop()
-        for tool in chain(one.tools, *(skill.tools for skill in one.skills)):
+        for tool in one.all_tools:
             name = tool.delegate
             if name is not None and name in agents and name not in found:
                 found[name] = agents[name]

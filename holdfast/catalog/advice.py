@@ -59,7 +59,7 @@ def agent_advice(written: dict[str, Any], agent: ResolvedAgent) -> Iterator[Valu
             fix = f"write `budget: {{{name}: …}}`, unless each request sets it"
             yield ValueProblem(("onThreshold", name), reason, fix)
     last = min((each for each in (turns, rounds) if each is not None), default=None)
-    for tool in [*agent.tools, *(each for skill in agent.skills for each in skill.tools)]:
+    for tool in agent.all_tools:
         step = tool.limits.force_at_step
         if last is not None and step is not None and step > last:
             reason = f"`{tool.name}` is forced at turn {step}, and calls end with turn {last}"

@@ -157,7 +157,7 @@ def resolve_definition(
     agent = _agent(definition, name, parts, world)
     # In a run's log, a tool is stored in each of its skills. Each tool is measured once, and an
     # agent whose tools alone are too large is not measured as a whole.
-    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
+    tools = agent.all_tools
     measured = {key: _size_bytes(tool) for key, tool in {id(each): each for each in tools}.items()}
     size_bytes = sum(measured[id(tool)] for tool in tools)
     size_bytes = size_bytes if size_bytes > MAX_AGENT_BYTES else _size_bytes(agent)

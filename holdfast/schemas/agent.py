@@ -343,6 +343,11 @@ class ResolvedAgent(AgentRules):
     reasoning_for_call: bool = True
 
     @property
+    def all_tools(self) -> list[ResolvedTool]:
+        """Return its tools, and those of its skills."""
+        return [*self.tools, *(tool for skill in self.skills for tool in skill.tools)]
+
+    @property
     def models(self) -> list[ModelSettings]:
         """Return the models that may answer, in their order."""
         return [*([] if self.model is None else [self.model]), *self.fallbacks]

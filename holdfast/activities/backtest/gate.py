@@ -17,7 +17,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 from holdfast.activities.backtest.recorded_activities import TIMED_OUT
 from holdfast.catalog.mcp_tools import ListedTool, Listing
 from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
-from holdfast.runtime.backtest.run_record import MessageRecord, all_tools
+from holdfast.runtime.backtest.run_record import MessageRecord
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ModelSettings, ResolvedAgent
@@ -138,7 +138,7 @@ def recorded_listing(answers: RecordedAnswers | None, servers: Collection[str]) 
     """Return what servers listed for a recorded run, or raise `InvalidValueError` without it."""
     snapshot = None if answers is None else answers.record.snapshot
     agent = None if snapshot is None else snapshot.agent
-    tools = [] if agent is None else all_tools(agent)
+    tools = [] if agent is None else agent.all_tools
     listing: dict[str, list[ListedTool]] = {}
     for server in servers:
         listing[server] = [
@@ -166,7 +166,7 @@ def _with_recorded_tools(agent: ResolvedAgent, answers: RecordedAnswers) -> Reso
     snapshot = answers.record.snapshot
     recorded = {
         (tool.mcp.server, tool.mcp.tool): tool
-        for tool in ([] if snapshot is None else all_tools(snapshot.agent))
+        for tool in ([] if snapshot is None else snapshot.agent.all_tools)
         if tool.mcp is not None
     }
 

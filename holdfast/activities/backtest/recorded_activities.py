@@ -22,7 +22,6 @@ from holdfast.runtime.backtest.recorded_answers import RecordedAnswers
 from holdfast.runtime.backtest.run_record import (
     End,
     MissingAnswer,
-    all_tools,
     call_key,
     hook_key,
     turn_in,
@@ -161,7 +160,7 @@ def _called(answers: RecordedAnswers, first: Any, second: Any) -> tuple[Resolved
     assert agent is not None  # it was resolved before its first call
     if isinstance(second, dict) and "parameters" in second:
         return ResolvedTool.read(second), first["arguments"]
-    for tool in all_tools(agent):
+    for tool in agent.all_tools:
         if second is None and tool.knowledge is not None and tool.knowledge.to_json() == first:
             return tool, {}
         if isinstance(second, dict) and tool.mcp is not None and tool.mcp.to_json() == second:

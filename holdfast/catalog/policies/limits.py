@@ -51,8 +51,7 @@ def limited_agent(agent: ResolvedAgent, limits: Limits) -> ResolvedAgent:
     def within(tool: ResolvedTool) -> ResolvedTool:
         return limited_tool(tool, limits, agent.approval)
 
-    called = [(tool.name, tool) for tool in agent.tools]
-    called += [(tool.name, tool) for skill in agent.skills for tool in skill.tools]
+    called = [(tool.name, tool) for tool in agent.all_tools]
     called += [(skill.name, skill.rules) for skill in agent.skills if skill.rules is not None]
     covered = [name for name, tool in called if _is_covered(tool, limits)]
     auto = [name for name in agent.approval.auto if name not in covered]

@@ -75,7 +75,7 @@ def _problems(
 
 def _can_wait(agent: ResolvedAgent) -> bool:
     """Return whether a run may wait: for an approval, an answer, or after an unknown outcome."""
-    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
+    tools = agent.all_tools
     always = {agent.approval.require, *(tool.approval.require for tool in tools)}
     return (
         bool(tools and (agent.plan == "lazy" or "always" in always))

@@ -254,7 +254,7 @@ def _record(run_id: str, history: _History, log: list[dict[str, Any]]) -> record
             case log_entry.MessageEntry(message=said) if sent := history.take_message(said):
                 messages.append(recorded.MessageRecord(found.turn, sent, is_answered))
                 is_answered = False
-    tools = {tool.name: tool for tool in recorded.all_tools(history.snapshot.agent)}
+    tools = {tool.name: tool for tool in history.snapshot.agent.all_tools}
     hooks = [(id, named) for id in history.ends if (named := _HOOK.fullmatch(id))]
     return recorded.RunRecord(
         run_id,

@@ -11,11 +11,10 @@ from typing import Any
 from temporalio.common import RawValue
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
-from holdfast.schemas.agent import AgentSnapshot, ResolvedAgent
+from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.message import Delivered
-from holdfast.schemas.tool import ResolvedTool
 
 # Of what a hook receives, its place in a run, and whose run it is.
 _POSITION = frozenset(("id", "reasoning", "runId", "principal", "turn"))
@@ -95,7 +94,7 @@ class RunRecord:
     @property
     def effects(self) -> set[str]:
         """Return the tools that had side effects in the recorded run."""
-        tools = [] if self.snapshot is None else all_tools(self.snapshot.agent)
+        tools = [] if self.snapshot is None else self.snapshot.agent.all_tools
         return {tool.name for tool in tools if tool.side_effects}
 
 
@@ -133,11 +132,6 @@ def turn_in(id: str) -> int:
     """Return the turn in an id of a call, a hook, a plan or a budget."""
     found = re.match(r"t(\d+)", id)
     return int(found[1]) if found else 0
-
-
-def all_tools(agent: ResolvedAgent) -> list[ResolvedTool]:
-    """Return the tools of an agent and of its skills."""
-    return [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
 
 
 def call_key(tool: str, arguments: Any) -> bytes:
