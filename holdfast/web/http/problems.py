@@ -48,23 +48,14 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "failed": (500, "The inbox has failed"),
     "refused": (502, "Temporal or the run rejects the request"),
     "encrypted": (502, "The run cannot be read here"),
+    "unavailable": (503, "It is not available now"),
     "no_worker": (503, "No worker answers"),
     "stuck": (503, "The worker cannot continue the run"),
     "no_temporal": (503, "Temporal does not answer"),
     "too_many_streams": (503, "Too many streams are open"),
-    "unavailable": (503, "It is not available now"),
 }
-# The codes of requests that are refused before the operation is known, by status.
-_REFUSED: Final = {
-    400: "bad_request",
-    401: "unauthorized",
-    403: "forbidden",
-    408: "too_slow",
-    413: "too_large",
-    415: "wrong_type",
-    421: "misdirected",
-    503: "unavailable",
-}
+# The codes of requests that are refused before the operation is known, by status: the first ones.
+_REFUSED: Final = {status: code for code, (status, _) in reversed([*CODES.items()])}
 
 logger = logging.getLogger("holdfast")
 

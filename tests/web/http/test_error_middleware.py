@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.client.run import Run
-from holdfast.web.http.problems import MEDIA_TYPE
+from holdfast.web.http.problems import MEDIA_TYPE, RefusedRequest, problem_of
 from holdfast.web.listing import page_query
 from holdfast.web.pages import ErrorMiddleware
 from tests.support.inbox import inbox
@@ -75,3 +75,11 @@ async def test_a_started_response_is_cut_off_after_an_error() -> None:
     with pytest.raises(RuntimeError, match=SECRET):
         await ErrorMiddleware(begins)({"type": "http", "path": "/"}, _breaks, send)
     assert [each["type"] for each in sent] == ["http.response.start"]
+
+
+def test_a_refused_request_has_a_code_by_its_status() -> None:
+    statuses = (400, 401, 403, 408, 413, 415, 421, 503)
+    assert [problem_of(RefusedRequest(status, "no")).code for status in statuses] == [
+        *("bad_request", "unauthorized", "forbidden", "too_slow", "too_large", "wrong_type"),
+        *("misdirected", "unavailable"),
+    ]
