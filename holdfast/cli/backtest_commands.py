@@ -5,11 +5,15 @@ import asyncio
 import os
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
+
+from temporalio.envconfig import ClientConnectConfig
 
 from holdfast.activities.backtest.recorded_activities import Missing
 from holdfast.cli import option_values
@@ -101,18 +105,7 @@ async def backtest(
     if model is not None and model.endpoint not in host.resources.models.request_limits():
         wrong = f"--model: there is no endpoint {clean(model.endpoint)}"
         raise wrong_command(wrong, "name one of --endpoints")
-    client = await host.connect(read_settings(warn))
-    queue = names.backtest_queue(uuid.uuid4().hex[:12])
-    tests = Backtests(
-        HoldfastClient(client, settings.task_queue),
-        HoldfastClient(client, queue),
-        host.backtests,
-        timeout,
-        candidate,
-        principal if has_token else None,
-        may_miss=missing != "stop",
-    )
-    slots = asyncio.Semaphore(CONCURRENT)
+    slots, token = asyncio.Semaphore(CONCURRENT), principal if has_token else None
 
     async def report_on(run: str) -> BacktestReport | HoldfastError:
         async with slots:
@@ -122,7 +115,9 @@ async def backtest(
                 return error
 
     all_equal = True
-    async with host.worker(client, queue), asyncio.TaskGroup() as group:
+    where = read_settings(warn)
+    async with backtesting(host, where, timeout) as plain, asyncio.TaskGroup() as group:
+        tests = replace(plain, candidate=candidate, token=token, may_miss=missing != "stop")
         group.create_task(tests.end_abandoned(warn))
         for task in [group.create_task(report_on(run)) for run in dict.fromkeys(runs)]:
             report = await task
@@ -133,6 +128,18 @@ async def backtest(
                 print("\n".join(lines), flush=True)
             all_equal &= isinstance(report, BacktestReport) and report.verdict == "equal"
     return DONE if all_equal else RUN_FAILED
+
+
+@asynccontextmanager
+async def backtesting(
+    host: BacktestHost, where: ClientConnectConfig, longest: timedelta
+) -> AsyncIterator[Backtests]:
+    """Yield the backtests of a host, whose worker runs meanwhile."""
+    client = await host.connect(where)
+    queue = names.backtest_queue(uuid.uuid4().hex[:12])
+    recorded, own = (HoldfastClient(client, each) for each in (host.settings.task_queue, queue))
+    async with host.worker(client, queue):
+        yield Backtests(recorded, own, host.backtests, longest)
 
 
 def warn(text: object) -> None:

@@ -5,7 +5,6 @@ import asyncio
 import os
 import sys
 import tempfile
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,12 +19,11 @@ from rich.progress import Progress
 from temporalio.envconfig import ClientConnectConfig
 
 from holdfast.cli import option_values
-from holdfast.cli.backtest_commands import CONCURRENT, read_candidate, warn
+from holdfast.cli.backtest_commands import CONCURRENT, backtesting, read_candidate, warn
 from holdfast.cli.parser import TIME, Parsers
 from holdfast.cli.screens.console import print_table
 from holdfast.client.connection import connect
 from holdfast.client.errors import DONE, RUN_FAILED, HoldfastError, explain_settings
-from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.backtest import Backtests
 from holdfast.client.records.record_reader import read_run_record
 from holdfast.client.records.recorded_calls import RecordedLog
@@ -132,7 +130,10 @@ async def run_suites(
     before = {} if baseline is None else results.read_baseline(baseline)
     for path in filter(None, [junit, write_baseline]):
         results.write_text(path)
-    async with _server(dev) as where, _worker(where, given, model, timeout) as tests:
+    settings = WorkerSettings(**with_environment(given))
+    secrets = Secrets(environment_secrets(os.environ))
+    host = BacktestHost.load(settings, secrets, "stop", model=model, has_servers=True)
+    async with _server(dev) as where, backtesting(host, where, timeout) as tests:
         found = await _Suites(tests, candidate, evaluated).run(loaded)
     rows = [
         (
@@ -183,23 +184,6 @@ async def _server(dev: bool) -> AsyncIterator[ClientConnectConfig]:
         server = DevServer(db=db, port=0, ui_port=0, namespace=namespace)
         async with run_dev_server(server) as address:
             yield {"target_host": address, "namespace": namespace}
-
-
-@asynccontextmanager
-async def _worker(
-    where: ClientConnectConfig,
-    given: Mapping[str, Any],
-    model: ModelSettings | None,
-    longest: timedelta,
-) -> AsyncIterator[Backtests]:
-    settings = WorkerSettings(**with_environment({**given}))
-    secrets = Secrets(environment_secrets(os.environ))
-    host = BacktestHost.load(settings, secrets, "stop", model=model, has_servers=True)
-    client = await host.connect(where)
-    queue = names.backtest_queue(uuid.uuid4().hex[:12])
-    recorded, own = (HoldfastClient(client, each) for each in (settings.task_queue, queue))
-    async with host.worker(client, queue):
-        yield Backtests(recorded, own, host.backtests, longest)
 
 
 def _evaluated(suites: Mapping[str, EvalSuite], *, allow_code: bool) -> dict[tuple[str, str], Any]:
