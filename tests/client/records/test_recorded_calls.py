@@ -7,7 +7,7 @@ import pytest
 from holdfast.client.records.recorded_calls import RecordedLog
 from holdfast.client.result import RunEnding
 from holdfast.evals.checks import Outcome
-from tests.client.records.test_policy_simulation import play
+from tests.cli.test_policy_simulation import play
 from tests.client.records.test_run_diff import compared
 
 

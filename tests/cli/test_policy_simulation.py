@@ -13,9 +13,8 @@ import yaml
 from holdfast.catalog.loader import Catalog
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.cli import policy_commands
-from holdfast.cli.policy_commands import CatalogPolicies
+from holdfast.cli.policy_simulation import CatalogPolicies, PolicySimulation, simulate_policies
 from holdfast.client.errors import NoWorkerError
-from holdfast.client.records.policy_simulation import PolicySimulation, simulate_policies
 from holdfast.client.records.recorded_calls import RecordedLog
 from holdfast.client.run_lists import RunListing
 from holdfast.schemas.tool import ResolvedTool

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from statistics import mean
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from holdfast.catalog.loader import Catalog
 from holdfast.client.errors import HoldfastError, NoWorkerError
 from holdfast.client.holdfast_client import HoldfastClient
 from holdfast.client.records.recorded_calls import (
@@ -25,27 +26,97 @@ from holdfast.client.records.recorded_calls import (
 )
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.narration.phrases import decided_phrase, rule_phrase
-from holdfast.runtime.text_safety import holdfast_command
+from holdfast.runtime.text_safety import holdfast_command, one_line
 from holdfast.schemas import names
+from holdfast.schemas.agent import AgentRules
+from holdfast.schemas.phrases import no_agent
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ResolvedTool, loop_arguments
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.schema_node import ValidationLimits
+from holdfast.workflows.engine.approvals import policy as policies
+from holdfast.workflows.engine.execution.preparation import fit_arguments
+from holdfast.workflows.engine.skills import allowed_tools
 
 # A worker answers some hundred queries a second, one after the other: more would wait there.
 _CONCURRENT: Final = 32
+_REASON_CHARS: Final = 200
 Row = dict[str, Any]
 
 
-class CandidatePolicies(Protocol):
-    """The approval policies that are simulated."""
+class CatalogPolicies:
+    """The policies of a catalog, applied to recorded calls as a run applies them."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog, self._limits = catalog, ValidationLimits()
 
     def missing(self, run: RunListing, call: RecordedCall) -> str:
         """Return why a call cannot be simulated; empty if it can."""
+        try:
+            self._arguments(self._tool(self._rules(run), call), call)
+        except LookupError as error:
+            return one_line(str(error.args[0]), _REASON_CHARS)
+        except InvalidArguments:
+            return one_line(f"the arguments do not fit `{call.tool}`", _REASON_CHARS)
+        return ""
 
     def plans(self, run: RunListing, call: RecordedCall) -> bool:
-        """Return whether people decide on all calls of its turn at once."""
+        """Return whether people decide on all calls of its turn at once: not on a skill's own."""
+        return self._rules(run).plan == "lazy" and call.tool != call.skill
 
     def terms(
         self, run: RunListing, calls: Sequence[RecordedCall], *, is_plan: bool
     ) -> ApprovalTerms | None:
         """Return who decides on a call, or on the calls of a plan; None if it runs unasked."""
+        rules, found = self._rules(run), dict[str, policies.AppliedPolicy]()
+        for call in calls:
+            tool, own = self._tool(rules, call), list[policies.AppliedPolicy]()
+            unknown: list[dict[str, Any] | None] = [None] * (is_plan and call.has_references)
+            for arguments in unknown or self._arguments(tool, call):
+                required = policies.required_policies(tool, rules, arguments, self._limits)
+                if tool.person and not required:
+                    budget = self._limits.budget()
+                    required = policies.applied_policies(tool, rules, arguments, budget)
+                own += required
+            if is_plan and not own:
+                own = [policies.AppliedPolicy(rules.approval.over(APPROVAL_DEFAULTS))]
+            found |= {one.key(tool.name): one for one in own}
+        if not found:
+            return None
+        applied = [one.rule for one in found.values() if one.rule is not None]
+        return ApprovalTerms.of(policies.combined_policy([*found.values()]), applied)
+
+    def _rules(self, run: RunListing) -> AgentRules:
+        if run.single:
+            tools = self._catalog.definitions.tools
+            return AgentRules(name="the catalog", tools=[*tools.values()])
+        if (agent := self._catalog.agents.get(run.agent or "")) is None:
+            raise LookupError(no_agent(run.agent or "unknown"))
+        return agent
+
+    def _tool(self, rules: AgentRules, call: RecordedCall) -> ResolvedTool:
+        tools = [*allowed_tools(rules, call.skill), *rules.tools]
+        for skill in rules.skills:
+            tools += skill.tools
+            if skill.activity is not None:
+                # A run has the policy of its tool, and parameters of its own.
+                own = skill.rules or ResolvedTool(name=skill.name, parameters={})
+                changes = {"name": skill.name, "parameters": {}}
+                tools.append(own.model_copy(update=changes))
+        for tool in tools:
+            if tool.name == call.tool:
+                return tool
+        is_open = rules.name in self._catalog.mcp_agents
+        hint = " but perhaps of an MCP server: these are not connected to" if is_open else ""
+        raise LookupError(f"`{rules.name}` has no tool `{call.tool}`{hint}")
+
+    def _arguments(self, tool: ResolvedTool, call: RecordedCall) -> list[dict[str, Any] | None]:
+        """Return the arguments as this tool receives them, of a loop for each item."""
+        items = loop_arguments(call.proposed)
+        known = [call.proposed] if items is None else [one for one in items if one is not None]
+        return [
+            fit_arguments(tool, one, self._limits) if isinstance(one, dict) else None
+            for one in known
+        ]
 
 
 @dataclass
@@ -58,7 +129,7 @@ class PolicySimulation:
     could not be read, or only in part. `released` calls ran by an approval of all further ones.
     """
 
-    candidate: CandidatePolicies
+    candidate: CatalogPolicies
     runs: int = 0
     unasked: list[Row] = field(default_factory=list)
     expired: list[Row] = field(default_factory=list)
@@ -162,7 +233,7 @@ class PolicySimulation:
 async def simulate_policies(
     client: HoldfastClient,
     runs: Sequence[RunListing],
-    candidate: CandidatePolicies,
+    candidate: CatalogPolicies,
     progress: Callable[[int, int], None],
 ) -> PolicySimulation:
     """Read the logs of runs by queries to their workers, and simulate a candidate.
