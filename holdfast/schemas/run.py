@@ -328,7 +328,9 @@ class RunError(Explicit):
     """Why a run failed or was cancelled, or the last message of a conversation has no answer."""
 
     code: str
+    """The kind of error."""
     message: str
+    """What happened, and what to do."""
 
 
 class RunReport(Explicit):

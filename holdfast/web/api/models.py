@@ -10,7 +10,7 @@ from holdfast.schemas.base import Json, Lenient, Strict
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.shared_budgets import BudgetView
 from holdfast.schemas.message import Delivered
-from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest, RunResult, Spent
+from holdfast.schemas.run import CallRequest, PrincipalToken, RunError, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import Schema, ShownTool
 
 RunId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -72,15 +72,6 @@ class AnswerResponse(Lenient):
     """The answer."""
 
 
-class FailureResponse(Lenient):
-    """The error of a run."""
-
-    code: str
-    """The kind of error."""
-    message: str
-    """What happened, and what to do."""
-
-
 class RunView(Lenient):
     """The state of a run: of a running one the query `status`, of an ended one its `result`, or its
     `error` and usage.
@@ -110,7 +101,7 @@ class RunView(Lenient):
     """The messages that the run has not read: `{number, role, delivery, text}`."""
     result: RunResult | None = None
     """The result."""
-    error: FailureResponse | None = None
+    error: RunError | None = None
     """The error, for a run that failed."""
     spent: Spent | None = None
     """The usage of a run that failed, where it is known."""

@@ -26,7 +26,7 @@ from holdfast.schemas import names
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Withdrawal
-from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
+from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken, RunError
 from holdfast.web.api import models
 from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.auth.sessions import Person
@@ -194,7 +194,7 @@ async def show(asked: ApiRequest) -> Response:
         view = models.RunView.read({**status.to_json(), "run": run.id, "waits": waits})
     else:
         end = await run.ending(unread="not read here")
-        error = models.FailureResponse(code=end.code or end.status, message=end.message)
+        error = RunError(code=end.code or end.status, message=end.message)
         view = models.RunView(
             run=run.id,
             status=end.status,
