@@ -9,20 +9,20 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_290,
-    "validation": 2_849,
-    "runtime": 7_437,
-    "providers": 5_825,
-    "definitions": 583,
-    "catalog": 3_851,
+    "schemas": 6_171,
+    "validation": 2_844,
+    "runtime": 7_431,
+    "providers": 5_822,
+    "definitions": 606,
+    "catalog": 3_855,
     "workflows": 15_975,
-    "activities": 6_421,
+    "activities": 6_419,
     "hosting": 3_736,
-    "client": 5_786,
+    "client": 5_590,
     "evals": 602,
-    "web": 12_125,
-    "cli": 3_535,
-    "testing": 580,
+    "web": 12_154,
+    "cli": 3_715,
+    "testing": 579,
 }
 WHAT_TO_DO = (
     "delete what is not needed, or move it to the package that owns it; raise the bound"
