@@ -12,7 +12,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, get_type_hints, overload
 
 from pydantic import BaseModel, create_model
@@ -123,9 +123,8 @@ class _Parameters:
         written: dict[str, Any] = to_jsonable_python(given.get(self._whole or "", given))
         if self._whole:
             return written
-        aliases = {name: each.validation_alias for name, each in self.model.model_fields.items()}
-        names = {name: one if isinstance(one, str) else name for name, one in aliases.items()}
-        return {names[name]: value for name, value in written.items()}
+        fields = self.model.model_fields
+        return {str(fields[one].validation_alias or one): each for one, each in written.items()}
 
 
 class Tool(Generic[P, R_co]):
@@ -141,8 +140,7 @@ class Tool(Generic[P, R_co]):
         inner = inspect.unwrap(function)
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
             raise TypeError(f"tool `{self.name}` yields, which no call returns; return a list")
-        code = inner.__code__
-        self.place: Place = code.co_filename, code.co_firstlineno
+        self.place: Place = inner.__code__.co_filename, inner.__code__.co_firstlineno
         self._parameters = _Parameters(function, self.name)
         self._form = _form(self.name, self._parameters, function, fields)
         json_form.check_form(ToolDefinition, self._form, f"tool `{self.name}`")
@@ -186,21 +184,19 @@ def _form(
 def _activity(
     name: str, parameters: _Parameters, function: Callable[..., Any]
 ) -> Callable[..., Any]:
+    is_async = inspect.iscoroutinefunction(function)
+
+    async def run(*given: Any) -> Any:
+        call = partial(function, **parameters.for_function(*given))
+        # The decorator of a coroutine function may return its coroutine, or block until its end.
+        result = call() if is_async else await asyncio.to_thread(call)
+        return await result if inspect.isawaitable(result) else result
 
     def run_sync(*given: Any) -> Any:
         result = function(**parameters.for_function(*given))
         return asyncio.run(result) if inspect.iscoroutine(result) else result
 
-    async def run(*given: Any) -> Any:
-        return await function(**parameters.for_function(*given))
-
-    async def run_decorated(*given: Any) -> Any:
-        # The decorator of a coroutine function may return its coroutine, or block until its end.
-        result = await asyncio.to_thread(function, **parameters.for_function(*given))
-        return await result if inspect.isawaitable(result) else result
-
-    made = run_decorated if inspect.iscoroutinefunction(inspect.unwrap(function)) else run_sync
-    made = run if inspect.iscoroutinefunction(function) else made
+    made = run if is_async or inspect.iscoroutinefunction(inspect.unwrap(function)) else run_sync
     made.__doc__, made.__module__ = function.__doc__, function.__module__
     kinds = {"arguments": parameters.model}
     if parameters.context:

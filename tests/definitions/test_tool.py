@@ -171,7 +171,7 @@ async def test_a_coroutine_is_awaited_however_the_function_returns_it() -> None:
 
 def test_the_arguments_of_a_call_have_the_names_of_the_schema() -> None:
     @tool
-    def find(from_: Annotated[str, Field(alias="from")], to: str) -> str:
+    def find(from_: Annotated[str, Field(validation_alias="from")], to: str) -> str:
         return f"{from_} {to}"
 
     written = find.arguments("a", to="b")
