@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -57,8 +57,9 @@ class RunUnderTest(Run[OutputT], Generic[OutputT]):
         run_id: str,
         output: type[OutputT] | None = None,
         requests: Sequence[ModelRequest] = (),
+        fork: Callable[..., Awaitable[Run[Any]]] | None = None,
     ) -> None:
-        super().__init__(client, run_id, output)
+        super().__init__(client, run_id, output, fork=fork)
         self.requests = requests
         self._failures: dict[str, str] = {}
 
@@ -91,11 +92,13 @@ class RunUnderTest(Run[OutputT], Generic[OutputT]):
         """
         name = tool.name if isinstance(tool, Tool) else tool
         while not (await self.observe()).closed:
-            async for pending in HoldfastClient(self._client).approvals(
-                RunFilter(id_prefix=self.id)
-            ):
-                if name in (None, pending.tool):
-                    return pending
+            found = RunFilter(id_prefix=self.id, status="awaiting_approval")
+            for run in await HoldfastClient(self._client).list_runs(found, None):
+                # Not `order-10` beside `order-1`.
+                is_inside = f"{run.id}.".startswith(f"{self.id}.")
+                for pending in await Run(self._client, run.id).approvals() if is_inside else ():
+                    if name in (None, pending.tool):
+                        return pending
             await asyncio.sleep(_BETWEEN_SECONDS)
         ending = await self.ending()
         which = "" if name is None else f" of `{name}`"
@@ -159,8 +162,12 @@ class HoldfastRun:
             given["agents"] = [agent, *given.get("agents", ())]
         agents = await self.worker(model=model, **given)
         run = await agents.start(agent, input, **cast(StartFields, asked))
+        if (await run.describe()).task_queue != agents.task_queue:
+            wrong = f"a run with the id {run.id} exists, of another test or start"
+            raise AssertionError(f"{wrong}; give each its own `id`, or its token its own `jti`")
         output = agent.output_type if isinstance(agent, Agent) else None
-        return RunUnderTest(agents.temporal, run.id, output, self.models[-1].requests)
+        requests = self.models[-1].requests
+        return RunUnderTest(agents.temporal, run.id, output, requests, agents.fork)
 
     async def worker(
         self,

@@ -19,4 +19,4 @@ def test_the_tests_of_a_user_pass_but_the_one_with_an_unused_answer() -> None:
     *_, unused, summary = done.stdout.splitlines()
     assert unused.startswith("ERROR agent_checks.py::test_too_many_answers - "), done.stdout
     assert "`model` has 1 unused after 1 requests, the next: 'and more'; " in done.stdout
-    assert summary.startswith("22 passed, 1 error in "), done.stdout
+    assert summary.startswith("25 passed, 1 error in "), done.stdout

@@ -134,6 +134,34 @@ async def test_an_agent_of_files_has_the_prices_of_its_endpoint(holdfast_run: Ho
     assert (await run.status()).usage.cost == 4
 
 
+async def test_a_fork_runs_on_the_worker_of_its_run(holdfast_run: HoldfastRun) -> None:
+    run = await holdfast_run(support, "Order 7", model=[SORRY, ShopAnswer(text="Again.")])
+    assert await run.result() == SORRY
+    fork = await run.fork("Look again.")
+    assert await fork.result() == {"text": "Again.", "refunded": 0}
+    assert [each.run_id for each in run.requests] == [run.id, fork.id]
+
+
+async def test_an_approval_is_not_of_a_run_whose_id_begins_alike(
+    holdfast_run: HoldfastRun,
+) -> None:
+    run = await holdfast_run(payer, "Pay.", model=[call(pay, 100), "Paid."], id="order-1")
+    other = await holdfast_run(payer, "Pay.", model=[call(pay, 200), "Paid."], id="order-10")
+    for each, amount in ((other, 200), (run, 100)):
+        pending = await each.approval(pay)
+        assert (pending.run_id, pending.arguments) == (each.id, {"amount": amount})
+    for each in (run, other):
+        await each.approve(by="ada", groups=["finance"])
+        assert await each.result() == "Paid."
+
+
+async def test_a_second_run_with_an_id_is_not_the_first(holdfast_run: HoldfastRun) -> None:
+    first = await holdfast_run(payer, "Pay.", model=["Paid."], id="twice")
+    assert await first.result() == "Paid."
+    with pytest.raises(AssertionError, match="a run with the id twice exists, of another test"):
+        await holdfast_run(payer, "Pay.", model=[], id="twice")
+
+
 async def test_composed_calling(holdfast_run: HoldfastRun) -> None:
     both = [call(find_order, "7"), call(refund, "7", 2)]
     run = await holdfast_run(composed, "Order 7", model=[both, SORRY])
