@@ -13,7 +13,7 @@ MAX_LINES = {
     "validation": 2_844,
     "runtime": 7_431,
     "providers": 5_822,
-    "definitions": 606,
+    "definitions": 602,
     "catalog": 3_855,
     "workflows": 15_975,
     "activities": 6_419,
@@ -22,7 +22,7 @@ MAX_LINES = {
     "evals": 602,
     "web": 12_154,
     "cli": 3_715,
-    "testing": 579,
+    "testing": 586,
 }
 WHAT_TO_DO = (
     "delete what is not needed, or move it to the package that owns it; raise the bound"
