@@ -378,6 +378,23 @@ async def test_no_call_is_repeated_by_a_decision_that_temporal_applies_again_aft
     assert sorted(tools.read()) == paid == [f"pay {n} {run.id}/t1c{n - 4}" for n in (5, 6)]
 
 
+async def test_a_run_replays_what_temporal_applies_again_after_a_reset(launch: Launch) -> None:
+    """Live, core hands on an update before a later signal; at replay, after it."""
+    backend = await launch([Answer(calls=[call("pay", amount=n) for n in (5, 6)]), Answer("paid")])
+    run = await backend.start(["pay"])
+    await run.waiting(2)
+    completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    tasks = sum(event.event_type == completed for event in await run.history())
+    await run.decide("t1c2", "approve")
+    await run.signal("t1c1", "approve")
+    await run.result()
+    again = await run.reset(tasks)
+
+    for one in await again.waiting(2):  # a worker without a cache replays it
+        await again.decide(one["callId"], "happened", result="paid")
+    assert (await again.result())["output"] == "paid"
+
+
 async def test_so_does_one_that_is_reset_to_its_first_task_while_it_runs(launch: Launch) -> None:
     paying = Answer(calls=[call("held_payment", name="b")])
     backend = await launch([paying, Answer("paid")])

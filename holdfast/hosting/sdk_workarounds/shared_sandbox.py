@@ -136,18 +136,18 @@ class _SandboxedRun(WorkflowInstance):
         self._thread_id: int | None = None
         class_ = sandbox.sandboxed_class(details.defn.cls)
         with sandbox.entered:
-            self._inside = InSandbox(details, UnsandboxedWorkflowRunner, class_)
+            self._inside: Any = InSandbox(details, UnsandboxedWorkflowRunner, class_)
 
     def activate(self, act: Any) -> Any:
         self._thread_id = get_ident()
         try:
             with self._sandbox.entered:
-                # The only sign of a reset: later, the signals and updates that Temporal applies
-                # again would have started calls that may have run.
+                # The seed is the only sign of a reset: later, what Temporal applies again would start
+                # calls that may have run. Of that, signals come first, as they do at replay.
                 for job in [each for each in act.jobs if each.HasField("update_random_seed")]:
-                    impl: Any = self._inside.instance
-                    impl._apply_update_random_seed(job.update_random_seed)
+                    self._inside.instance._apply_update_random_seed(job.update_random_seed)
                     act.jobs.remove(job)
+                act.jobs.sort(key=lambda job: job.HasField("do_update"))
                 return self._inside.activate(act)
         finally:
             self._thread_id = None

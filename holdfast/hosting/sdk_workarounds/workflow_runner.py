@@ -40,7 +40,7 @@ _WORKAROUNDS: Final = (
     "the check for a run that got ahead of its history (temporalio/sdk-python#1591)",
     "the removal of such a run from the cache",
     "a long time limit of the deadlock detector: a starved worker fails workflow tasks every 2 s",
-    "the notice of a reset before decisions that Temporal applies again: a call may run twice",
+    "the order of what Temporal applies again after a reset: a call may run twice, a run get stuck",
     "no walk over payloads that changes nothing: each turn takes a millisecond more",
 )
 
