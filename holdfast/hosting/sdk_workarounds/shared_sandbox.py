@@ -142,8 +142,8 @@ class _SandboxedRun(WorkflowInstance):
         self._thread_id = get_ident()
         try:
             with self._sandbox.entered:
-                # The seed is the only sign of a reset: later, what Temporal applies again would start
-                # calls that may have run. Of that, signals come first, as they do at replay.
+                # The seed is the only sign of a reset: later, what Temporal applies again would
+                # start calls that may have run. Of that, signals come first, as they do at replay.
                 for job in [each for each in act.jobs if each.HasField("update_random_seed")]:
                     self._inside.instance._apply_update_random_seed(job.update_random_seed)
                     act.jobs.remove(job)
