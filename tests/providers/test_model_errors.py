@@ -115,6 +115,10 @@ def test_an_account_without_credit_is_final_and_a_limit_is_not(
 BUSY = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 BEGUN = {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1}}}
 FULL = {"error": {"code": 429, "message": "slow"}}
+DOWN = {
+    "error": {"code": 503, "message": "down"},
+    "choices": [{"delta": {"content": ""}, "finish_reason": "error"}],
+}
 CREATED = {"type": "response.created", "response": {"usage": None}}
 LIMITED = {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded"}}}
 THOUGHT = {"type": "reasoning", "summary": [], "encrypted_content": "gA"}
@@ -126,6 +130,7 @@ THOUGHT = {"type": "reasoning", "summary": [], "encrypted_content": "gA"}
         ("anthropic", [BUSY], NO_USAGE),
         ("anthropic", [BEGUN, BUSY], Usage()),
         ("openai", [{"choices": []}, FULL], NO_USAGE),
+        ("openai", [DOWN], NO_USAGE),
         ("openai", [{"choices": [{"delta": {"content": "Yes"}}]}, FULL], Usage()),
         ("openai", [{"choices": [{"delta": {"reasoning_content": "Hm"}}]}, FULL], Usage()),
         ("openai-responses", [CREATED, LIMITED], NO_USAGE),

@@ -157,8 +157,9 @@ class AnswerReader(ABC):
             try:
                 is_known = isinstance(event, dict) and self.read_event(event)
                 if error is not None:
-                    # OpenRouter's, whose usage the event may have: the answer failed.
-                    if self._ending is Ending.FAILED and error.status >= _SERVER_ERROR:
+                    # OpenRouter's, whose usage the event may have: what has arrived failed.
+                    is_failure = self._ending is Ending.FAILED and self._has_output
+                    if is_failure and error.status >= _SERVER_ERROR:
                         raise FailedAnswer(f"{NOTICES[self._ending]}: {error.message}", self.usage)
                     raise error
             except Rejection as rejection:
