@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.internal.solution import Solution
 
 from holdfast.workflows.commands.publisher import Publisher
+from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.input import activity_failure
 
@@ -118,6 +119,11 @@ class BaseExecutor:
 
         line = "Waits before the state of a task is requested again"
         return not await self.on_run_time(wait_in_time(is_over, pause, line))
+
+    def is_withheld(self, turn: Turn, call: ToolCall) -> bool:
+        """Withhold a call that waited for its command, if it may not start any more."""
+        calls = self.work.calls
+        return calls.refuse_without_time(call) or calls.withhold(turn.number, call)
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:

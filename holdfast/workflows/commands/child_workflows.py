@@ -38,8 +38,8 @@ _NOTHING = Spent(
 
 async def execute_delegate(
     call: ToolCall, turn: Turn, executor: BaseExecutor, *, is_hook: bool = False
-) -> outcomes.Outcome:
-    """Run a call as a child workflow, and return its outcome.
+) -> outcomes.Outcome | None:
+    """Run a call as a child workflow, and return its outcome; `None` if it may not start any more.
 
     One that `is_hook` waits for no person, and has the time of a hook.
     """
@@ -57,9 +57,12 @@ async def execute_delegate(
     work.delegates.add(delegate)
     executor.publisher.update()
     try:
-        end = await _end_of(delegate, call, executor)
+        end = await _end_of(delegate, call, None if is_hook else turn, executor)
     finally:
         work.delegates.remove(call.id)
+    if end is None:
+        work.state.meter.held.pop(call.id, None)
+        return None
     delegation.charge(work.state.meter, delegate, end)
     return delegation.delegate_outcome(call.tool, end, work.state.limits.budget())
 
@@ -84,11 +87,11 @@ async def execute_repair(hook: Hook, agent: str, executor: BaseExecutor) -> Hook
 
 
 async def _end_of(
-    delegate: delegation.Delegate, call: ToolCall, executor: BaseExecutor
-) -> delegation.DelegateEnd:
+    delegate: delegation.Delegate, call: ToolCall, turn: Turn | None, executor: BaseExecutor
+) -> delegation.DelegateEnd | None:
     """Await a delegate, on the run's time except while the delegate waits for decisions."""
     work = executor.work
-    running = asyncio.create_task(_run(delegate, call, executor))
+    running = asyncio.create_task(_run(delegate, call, turn, executor))
 
     def is_over() -> bool:
         return running.done() or work.is_halting
@@ -112,28 +115,37 @@ async def _end_of(
 
 
 async def _run(
-    delegate: delegation.Delegate, call: ToolCall, executor: BaseExecutor
-) -> delegation.DelegateEnd:
+    delegate: delegation.Delegate, call: ToolCall, turn: Turn | None, executor: BaseExecutor
+) -> delegation.DelegateEnd | None:
     """Run a delegate, from the run's snapshot if the file of its agent was deleted since."""
-    end, known = await _attempt(delegate, call, executor), executor.facts.delegates
+    end, known = await _attempt(delegate, call, turn, executor), executor.facts.delegates
     if not isinstance(end, delegation.DelegateFailed) or end.spent != _NOTHING:
         return end
     # Its request was refused: nothing of it has run.
     if delegate.agent not in known or no_agent(delegate.agent) not in end.message:
         return end
     agents = {name: agent.to_json() for name, agent in known.items()}
-    return await _attempt(delegate, call, executor, agents)
+    return await _attempt(delegate, call, turn, executor, agents)
 
 
 async def _attempt(
-    delegate: delegation.Delegate, call: ToolCall, executor: BaseExecutor, *agents: dict[str, Any]
-) -> delegation.DelegateEnd:
+    delegate: delegation.Delegate,
+    call: ToolCall,
+    turn: Turn | None,
+    executor: BaseExecutor,
+    *agents: dict[str, Any],
+) -> delegation.DelegateEnd | None:
     # A call that may run once is rejected if its id was used before. A person's decision that it
     # did not happen permits the id again.
     is_first = call.tool.once and not call.decided.unknown_attempts and not agents
     policies = WorkflowIDReusePolicy
     try:
         async with executor.in_flight(json_size(delegate.request)):
+            if turn is not None and executor.is_withheld(turn, call):
+                return None
+            # A token that was renewed meanwhile may have other scopes.
+            if (principal := delegation.own_principal(executor.work.state)) is not None:
+                delegate.request["principal"] = principal.to_json()
             child = await workflow.start_child_workflow(
                 names.AGENT_WORKFLOW,
                 args=[delegate.request, *agents],

@@ -141,7 +141,7 @@ class StepExecutor(BaseExecutor):
         if call.tool.name in self.facts.counted_tools:
             if (refused := await self._reserve_call(call)) is not None:
                 return outcomes.refuse(ErrorCode.BLOCKED, f"`{call.name}` was not run: {refused}")
-            if self.work.calls.refuse_without_time(call):
+            if self.is_withheld(turn, call):
                 return None
         # In a backtest, an activity answers for a delegate.
         if call.tool.delegate is not None and call.tool.activity is None:
@@ -160,8 +160,7 @@ class StepExecutor(BaseExecutor):
             message = f"the input of `{call.name}` has {size} bytes; at most {bound} can be sent"
             return outcomes.fail(ErrorCode.INVALID_ARGUMENTS, message)
         async with self.in_flight(size):
-            calls = self.work.calls
-            if calls.refuse_without_time(call) or calls.withhold(turn.number, call):
+            if self.is_withheld(turn, call):
                 return None
             outcome = await self._outcome_of_activity(call, activity, arguments)
         if isinstance(outcome, McpTask):

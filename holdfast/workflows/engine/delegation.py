@@ -24,6 +24,7 @@ from holdfast.schemas.run import (
     DelegateNews,
     DelegatePending,
     DelegateView,
+    Principal,
     RunRequest,
     RunResult,
     Spent,
@@ -109,7 +110,7 @@ def build_request(
     call: ToolCall, state: RunState, agent: ResolvedAgent | None, share: Budget
 ) -> RunRequest:
     """Build a delegate's request; `ValidationError` if a value in its scopes cannot be sent."""
-    tool, principal = call.tool, state.principal
+    tool = call.tool
     seen = scopes.values(call, call.prepared.visible_data or state.data)
     parts = [
         DataPart(kind=PARENT_INPUT if kind == "input" else kind, data=value)
@@ -133,9 +134,15 @@ def build_request(
         ],
         state=seen.get("state"),
         budget=share,
-        principal=principal and principal.model_copy(update={"scopes": state.scopes()}),
+        principal=own_principal(state),
         approvals="ask" if state.asks_people else "deny",
     )
+
+
+def own_principal(state: RunState) -> Principal | None:
+    """Return the principal that a delegate acts for: the run's, with the scopes of now."""
+    whose = state.principal
+    return whose and whose.model_copy(update={"scopes": state.scopes()})
 
 
 def delegate_outcome(tool: ResolvedTool, end: DelegateEnd, budget: WorkBudget) -> outcomes.Outcome:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.support import tools
 from tests.support.backend import Launch, ledger_has
 from tests.support.model_server import Answer, call
@@ -100,14 +102,18 @@ async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(launch: Launch
     assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
 
 
+@pytest.mark.parametrize("executor", [{"_activity": "held"}, {"_delegate": "anonymous"}])
 async def test_a_call_without_room_does_not_start_after_the_runs_time(
-    launch: Launch,
+    launch: Launch, executor: dict[str, str]
 ) -> None:
     texts = {name: {"type": "string"} for name in ("name", "pad")}
     wait = {"_tool": "wait", "_activity": "held", "properties": texts}
-    calls = [call("wait", name=name, pad="†state.pad") for name in ("early", "next", "late")]
+    last = {**wait, "_tool": "last", "_activity": None, **executor}
+    last = {key: value for key, value in last.items() if value is not None}
+    calls = [call("wait", name=name, pad="†state.pad") for name in ("early", "next")]
+    calls.append(call("last", name="late", pad="†state.pad"))
     run = await (await launch([Answer(calls=calls), DONE])).start(
-        [wait], state={"pad": "x" * 880_000}, agent={"budget": {"maxDuration": "2s"}}
+        [wait, last], state={"pad": "x" * 880_000}, agent={"budget": {"maxDuration": "2s"}}
     )
     await ledger_has("started early", "started next")
     assert (await run.result())["status"] == "budget_exceeded"
