@@ -140,13 +140,13 @@ class GenerateActivity:
         target, model = served.target, request.ask.model
         progress.composed = request.ask.calling == "composed"
         is_known = (model.endpoint, model.name) in self._without_tools
-        failed = progress.failed_usage or Usage()
+        failed = progress.failed_usage
         if request.ask.tools and is_known:
-            return Solution(no_tools=True, usage=failed)
+            return Solution(no_tools=True, failed_usage=failed)
         attempt, price_at = activity.info().attempt, partial(price_of, target.endpoint, model)
         reserved = await self._reserve(request, price_at)
         if isinstance(reserved, list):
-            return Solution(over_budget=reserved, usage=failed)
+            return Solution(over_budget=reserved, failed_usage=failed)
         try:
             with record_chat(self._telemetry, request.ask, target, pointer, attempt) as chat:
                 answer = await served.provider.solve(request, progress)
@@ -161,7 +161,9 @@ class GenerateActivity:
         except base.ContextOverflow as error:
             reserved.settle(NO_USAGE)
             notice = model_errors.rejection_message(error, target, model.name)
-            return Solution(too_long=True, window=error.window, notices=[notice], usage=failed)
+            return Solution(
+                too_long=True, window=error.window, notices=[notice], failed_usage=failed
+            )
         except (base.ProviderError, httpx.HTTPError) as error:
             reserved.settle(with_cost(model_errors.used_by(error), price_at))
             if isinstance(error, base.ToolsUnsupported):
@@ -169,7 +171,7 @@ class GenerateActivity:
                 if len(self._without_tools) > MAX_MODELS_WITHOUT_TOOLS:
                     del self._without_tools[next(iter(self._without_tools))]
                 notice = model_errors.rejection_message(error, target, model.name)
-                return Solution(no_tools=True, notices=[notice], usage=failed)
+                return Solution(no_tools=True, notices=[notice], failed_usage=failed)
             progress.withdraw()
             if isinstance(error, base.FailedAnswer):
                 cost = with_cost(error.usage, price_at)

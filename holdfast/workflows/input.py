@@ -280,11 +280,22 @@ def model_failure_message(error: ActivityError) -> str:
 
 
 def failed_usage(error: ActivityError) -> solution.Usage:
-    """Return what a failed request used: its answers that ended in a failure."""
-    match _last_cause(error):
-        case ApplicationError(details=[{solution.FAILED_USAGE: dict(usage)}]):
-            return solution.Usage.read(usage)
-    return solution.NO_USAGE
+    """Return what a failed request used: its answers that ended in a failure.
+
+    The last error has it, or where an attempt timed out, its heartbeat: the innermost is the last.
+    """
+    cause, found = error.__cause__, solution.NO_USAGE
+    while cause is not None:
+        match cause:
+            case (
+                ApplicationError(details=[{solution.FAILED_USAGE: dict(usage)}])
+                | exceptions.TimeoutError(
+                    last_heartbeat_details=[{solution.FAILED_USAGE: dict(usage)}]
+                )
+            ):
+                found = solution.Usage.read(usage)
+        cause = cause.__cause__
+    return found
 
 
 def _last_cause(error: BaseException) -> BaseException:

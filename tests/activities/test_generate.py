@@ -360,7 +360,7 @@ async def test_a_failed_answer_is_counted_however_its_request_ends(
         assert details["failedUsage"]["cost"] == 0.003
     else:
         solution = await setting.generate()
-        assert (solution[flag], solution["usage"]["cost"]) == (True, 0.003)
+        assert (solution[flag], solution["failedUsage"]["cost"]) == (True, 0.003)
 
 
 async def test_a_failed_answer_is_counted_where_a_budget_refuses_the_next_attempt() -> None:
@@ -374,7 +374,7 @@ async def test_a_failed_answer_is_counted_where_a_budget_refuses_the_next_attemp
     setting = Setting(budgets=Full.__new__(Full))
     at_an_attempt(setting, {"failedUsage": {"inputTokens": 7, "outputTokens": 1}})
     solution = await setting.generate()
-    assert (solution["overBudget"][0]["name"], solution["usage"]["inputTokens"]) == ("all", 7)
+    assert (solution["overBudget"][0]["name"], solution["failedUsage"]["inputTokens"]) == ("all", 7)
 
 
 CACHED = {"input": 2, "output": 10, "cached": 0.5}

@@ -2,17 +2,19 @@
 
 import asyncio
 import uuid
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
+from temporalio import exceptions
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 
 from holdfast.workflows.base_workflow import MAX_NOTES
-from holdfast.workflows.input import MAX_INPUT_VALUES
+from holdfast.workflows.input import MAX_INPUT_VALUES, failed_usage
 from tests.support import tools
 from tests.support.backend import SIDE_BY_SIDE, Launch, Run
 from tests.support.model_server import Answer, call
@@ -130,3 +132,40 @@ async def test_what_is_slow_to_read_and_to_check_comes_all_at_once(launch: Launc
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
     failed = EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
     assert failed not in [event.event_type for event in await run.history()]
+
+
+def timed_out(*heartbeat: Any) -> exceptions.TimeoutError:
+    kind = TimeoutType.HEARTBEAT
+    return exceptions.TimeoutError("late", type=kind, last_heartbeat_details=heartbeat)
+
+
+SPENT = {"failedUsage": {"inputTokens": 7, "outputTokens": 1}}
+LESS = {"failedUsage": {"inputTokens": 3}}
+
+
+@pytest.mark.parametrize(
+    ("causes", "tokens"),
+    [
+        ([ApplicationError("down", SPENT)], 7),
+        ([timed_out(SPENT)], 7),
+        ([timed_out(), timed_out(SPENT)], 7),
+        ([timed_out(LESS), ApplicationError("down", SPENT)], 7),
+        ([timed_out({"attempt": 1})], 0),
+        ([], 0),
+    ],
+)
+def test_the_failed_answers_of_a_request_count_also_where_it_timed_out(
+    causes: list[Exception], tokens: int
+) -> None:
+    failed = ActivityError(
+        "failed",
+        scheduled_event_id=1,
+        started_event_id=2,
+        identity="",
+        activity_type="generate",
+        activity_id="1",
+        retry_state=None,
+    )
+    for outer, inner in pairwise([failed, *causes]):
+        outer.__cause__ = inner
+    assert failed_usage(failed).input_tokens == tokens

@@ -110,8 +110,9 @@ class Solution(Lenient):
     in tokens, if the conversation uses much of it. `too_long`: it exceeds the window, and there is
     no answer. `no_tools`: the model does not support tools, so a request with some has no answer.
     `refused` is why the provider ended the answer without one. `over_budget`: the request was not
-    sent, since it does not fit into these budgets. `genai_prices` is the version of that package,
-    if the cost is by its list.
+    sent, since it does not fit into these budgets. `failed_usage` is that of failed answers before
+    a request that has none. `genai_prices` is the version of that package, if the cost is by its
+    list.
     """
 
     text: str = ""
@@ -126,4 +127,5 @@ class Solution(Lenient):
     no_tools: bool = False
     refused: str | None = None
     over_budget: list[OverBudget] = []
+    failed_usage: Usage | None = None
     genai_prices: str | None = None

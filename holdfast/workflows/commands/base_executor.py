@@ -14,12 +14,12 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.internal import model_request
-    from holdfast.schemas.internal.solution import Solution
+    from holdfast.schemas.internal.solution import Solution, Usage
 
 from holdfast.workflows.commands.publisher import Publisher
 from holdfast.workflows.engine.call.states import ToolCall, Turn
 from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.input import activity_failure
+from holdfast.workflows.input import activity_failure, failed_usage
 
 # After an operator's command, Temporal reports of an activity that was started before that it was
 # not started in time. Only a timeout at its own time proves that it never was.
@@ -55,9 +55,15 @@ class BaseExecutor:
         self._timer: asyncio.Task[None] | None = None
 
     async def request_model(
-        self, pointer: model_request.ConversationPointer, config: ActivityConfig, page: AnswerPage
+        self,
+        pointer: model_request.ConversationPointer,
+        config: ActivityConfig,
+        page: AnswerPage,
+        charge_failed: Callable[[Usage], None],
     ) -> Solution:
         """Make one request, and offer its page to the process, if that accepts it.
+
+        If it fails, charge what its failed answers used.
 
         After a command between two attempts, of which one timed out, Temporal schedules the next
         for 1970: it is late at once. The request is then made again, within its time.
@@ -71,6 +77,7 @@ class BaseExecutor:
             try:
                 return Solution.read(await self.on_run_time(request))
             except ActivityError as error:
+                charge_failed(failed_usage(error))
                 assert longest is not None  # every request has a bound
                 waited = self.work.state.clock() - scheduled_at
                 to_start = min(longest, config.get("schedule_to_start_timeout") or longest)

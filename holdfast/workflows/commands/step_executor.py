@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from temporalio import workflow
@@ -75,11 +76,11 @@ class StepExecutor(BaseExecutor):
         line = activity_options.model_summary(pointer, model)
         left = meter.remaining(self.work.state.clock())
         config = activity_options.model_request_config(run, model, self.facts, line, left)
+        charge = partial(run.requests.charge_failed, model)
         with self._group(pointer.turn).scope():
             try:
-                solution = await self.request_model(pointer, config, run.settings.page)
+                solution = await self.request_model(pointer, config, run.settings.page, charge)
             except ActivityError as error:
-                run.requests.charge_failed(received.failed_usage(error), model)
                 if left is not None and meter.out_of_time:
                     run.requests.give_up()
                 else:
@@ -313,9 +314,9 @@ async def execute_model_tool(call: ToolCall, turn: int, executor: BaseExecutor) 
             config = activity_options.model_request_config(work, model, executor.facts, line, left)
             config["activity_id"] = names.answer_id(call.id, latent.requests)
             try:
-                solution = await executor.request_model(pointer, config, latent.page)
+                charge = partial(work.requests.charge_failed, model)
+                solution = await executor.request_model(pointer, config, latent.page, charge)
             except ActivityError as error:
-                work.requests.charge_failed(received.failed_usage(error), model)
                 if meter.out_of_time:
                     return outcomes.fail(ErrorCode.TIMEOUT, f"{name} was not answered in time.")
                 failure: str | None = received.model_failure_message(error)

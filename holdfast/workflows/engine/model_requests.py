@@ -172,8 +172,8 @@ class ModelRequests:
         notices, meter = list(solution.notices), self._state.meter
         has_no_tools = solution.no_tools and self._choice.agent.calling == "native"
         is_answer = not (solution.too_long or has_no_tools or solution.over_budget)
-        if not is_answer and solution.usage != Usage():
-            self.charge_failed(solution.usage, model)
+        if not is_answer and solution.failed_usage is not None:
+            self.charge_failed(model, solution.failed_usage)
         if is_answer:
             meter.charge(solution.usage, turns=int(is_turn))
             self._choice.count(model, solution.usage, turns=int(is_turn))
@@ -185,7 +185,7 @@ class ModelRequests:
             self._state.log.add_notice(notice)
         return is_answer
 
-    def charge_failed(self, usage: Usage, model: ModelSettings) -> None:
+    def charge_failed(self, model: ModelSettings, usage: Usage) -> None:
         """Count the answers to a request that ended in a failure, and no request."""
         if usage != NO_USAGE:
             self._state.meter.charge(usage, requests=0)
@@ -327,6 +327,7 @@ class ModelRequests:
         text = f"the hook `_onModelError` answered for the model, which failed: {failure}"
         self._state.log.add_notice(text)
         self._state.log.add_message(ChatMessage(role="assistant", content=as_text(output)))
+        self._limits.note_refusals([])
         self._messages.mailbox.mark_read()
         self.leave_turn()
         self._messages.answer(output)

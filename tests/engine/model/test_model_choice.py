@@ -21,12 +21,21 @@ def test_usage_is_counted_by_model() -> None:
 
 def test_failed_answers_before_a_refusal_are_counted_and_no_request() -> None:
     spent = Usage(input_tokens=10, output_tokens=1, cost=0.5)
-    refused = reply(too_long=True, usage=spent)
+    refused = reply(too_long=True, failed_usage=spent)
     done = reply("done", usage=spent)
     play = Play(tool(), model=[refused, done], definition={"fallbacks": [SECOND]}).to_end()
     meter = play.run.state.meter
     assert (meter.requests, meter.input_tokens, meter.cost) == (1, 20, 1.0)
     assert [each["turns"] for each in play.result["models"]] == [0, 1]
+
+
+def test_failed_answers_of_unknown_usage_before_a_refusal_are_no_known_usage() -> None:
+    spent = Usage(input_tokens=10, output_tokens=1, cost=0.5)
+    refused = reply(too_long=True, failed_usage=Usage())
+    done = reply("done", usage=spent)
+    play = Play(tool(), model=[refused, done], definition={"fallbacks": [SECOND]}).to_end()
+    assert play.result["usage"]["inputTokens"] is None
+    assert [each["usage"]["cost"] for each in play.result["models"]] == [None, 0.5]
 
 
 def test_the_result_of_a_run_with_one_model_names_none() -> None:
