@@ -158,8 +158,8 @@ class AnswerReader(ABC):
                 is_known = isinstance(event, dict) and self.read_event(event)
                 if error is not None:
                     # OpenRouter's, whose usage the event may have: what has arrived failed.
-                    is_failure = self._ending is Ending.FAILED and self._has_output
-                    if is_failure and error.status >= _SERVER_ERROR:
+                    is_within = error.status >= _SERVER_ERROR and self._has_output
+                    if self._ending is Ending.FAILED and is_within:
                         raise FailedAnswer(f"{NOTICES[self._ending]}: {error.message}", self.usage)
                     raise error
             except Rejection as rejection:
