@@ -7,6 +7,7 @@ and `apply_outcome`; `cancel` and `refuse`. Log entries are in source order.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, assert_never
 
 from holdfast.schemas import log_entry
@@ -102,7 +103,7 @@ class CallLifecycle:
                     calls, by_references=by_references
                 ).items():
                     message = f"circular references: {cycle}; none of these calls is run"
-                    call.end(outcomes.refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
+                    self.refuse(call, ErrorCode.UNRESOLVED_REFERENCE, message)
         for index, call in enumerate(calls):
             if not call.has_ended:
                 is_ready = call.is_decidable and not (is_sequential and index)
@@ -154,10 +155,7 @@ class CallLifecycle:
             loops.cover(item, call.prepared)
         if call.name == CHOOSE_SKILL and not call.prepared.is_literal:  # a skill may have this name
             call.end(skills.answer(call))
-        elif (
-            call.tool.latent
-            and (answer := proposed_result(call, self._state.limits.budget())) is not None
-        ):
+        elif call.tool.latent and (answer := proposed_result(call, self._state.limits.budget())):
             call.end(answer)
 
     def missing_scope(self, call: ToolCall) -> outcomes.Refused | None:
@@ -248,7 +246,9 @@ class CallLifecycle:
             case Denied(reason):
                 self.refuse(call, ErrorCode.DENIED, reason or "A person denied this call.")
             case AnsweredByPerson(result):
-                call.end(outcomes.Answered(result))
+                # Of a tool that people alone answer, each answer counts.
+                end = call.end if call.tool.person else partial(self.end_unstarted, call)
+                end(outcomes.Answered(result))
             case Expired():
                 message = f"the approval of `{call.name}` expired"
                 if question.kind == "input":
@@ -375,7 +375,7 @@ class CallLifecycle:
             fits = not is_changed and is_within(known.arguments, known.bound, budget)
             call.revise(known.covered(is_approved=fits))
         if outcome is not None:
-            call.end(outcome)
+            self.end_unstarted(call, outcome)
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         for call in calls:
