@@ -73,9 +73,9 @@ class ScheduleSets:
                 return
 
             def edit(now: sdk.ScheduleUpdateInput) -> sdk.ScheduleUpdate:
-                state = now.description.schedule.state
-                kept = sdk.ScheduleState(note=state.note, paused=state.paused)
-                return sdk.ScheduleUpdate(replace(whole, state=kept))
+                present = now.description.schedule.state
+                state = sdk.ScheduleState(note=present.note, paused=present.paused)
+                return sdk.ScheduleUpdate(replace(whole, state=state))
 
             await found.update(edit)
 

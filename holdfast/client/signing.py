@@ -48,7 +48,8 @@ class Signer:
         is_changed = any(one.decision == "edit" for one in waiting.decisions)
         if is_changed and decision.decision == "approve" and decision.digest is None:
             why = "the arguments were changed since the approval was requested: read it again, then"
-            raise DecisionRejectedError(run_id, INVALID_DECISION, f"{why} approve with its digest")
+            todo = "approve with the digest that is shown now (`holdfast approvals --json`)"
+            raise DecisionRejectedError(run_id, INVALID_DECISION, f"{why} {todo}")
         # The digest that the person saw, even if the pending call has changed.
         seen = signed = decision.digest or waiting.digest
         if decision.decision == "edit":

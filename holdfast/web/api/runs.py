@@ -136,7 +136,7 @@ async def _start(
     own = principal_of(said.principal, person, any_principal=asked.parts.programs.principals)
     named = said.id or start.run_of_token(own)
     if named is not None and names.RESERVED_ID.fullmatch(named):
-        text = "An `id` of this form is of Holdfast's own; choose another."
+        text = "An `id` of this form is reserved; choose another."
         raise HttpProblem("invalid_request", text)
     if named is not None and asked.parts.permissions.query(person) != "":
         # A refusal of ids that are in use would show them the runs of others.

@@ -290,8 +290,8 @@ def _news(
     if isinstance(found, loader.ClosedApproval):
         event = "outcome" if had_outcome else "news"
         values = view_model.build_closed_page(found, person)
-    values |= {"found": found, "is_closed": bool(values), "had_outcome": had_outcome}
-    values["you"] = person.name
+    values |= {"found": found, "had_outcome": had_outcome, "you": person.name}
+    values["is_closed"] = isinstance(found, loader.ClosedApproval)
     return event, render(f"call/{event}.html", root_of(request), **values)
 
 

@@ -217,7 +217,7 @@ class RunPages:
         text = str(form.get("text") or "").replace("\r\n", "\n")
         how = str(form.get("delivery"))
         delivery = how if how in _DELIVERIES else "steer"
-        status, is_sent, may_be_sent = 409, False, False
+        status, is_posted, may_be_sent = 409, False, False
         try:
             files = [file_part(name, data) for _, name, data in request.state.files]
             text = text if text.strip() else ""
@@ -228,19 +228,19 @@ class RunPages:
                 audience = _PEOPLE if how == _PEOPLE else "model"
                 content = with_files(text, files) if files else text
                 message = {"content": content, "delivery": delivery, "audience": audience}
-                is_sent = True
+                is_posted = True
                 await run.post(Delivered.model_validate(message))
         except FileError as error:
             wrong = f"Not sent: {clean(str(error))}."
         except HoldfastError as error:
             status = 503 if error.exit_code == UNREACHABLE else 409
-            may_be_sent = is_sent and error.exit_code == UNREACHABLE
+            may_be_sent = is_posted and error.exit_code == UNREACHABLE
             wrong = f"{'' if may_be_sent else 'Not sent. '}{reader_texts(error)[0]}"
         if wrong:
             # As it was selected: a remark must not reach the model.
             again = how if how in ("message", _PEOPLE) else delivery
             draft = {"run": run.id, "text": text, "delivery": again, "problem": wrong}
-            return page(request, "run/message.html", status, sent=may_be_sent, **draft)
+            return page(request, "run/message.html", status, may_be_sent=may_be_sent, **draft)
         return _back(run, how if how in ("message", _PEOPLE) else delivery)
 
     async def withdraw(self, request: Request) -> Response:
