@@ -2,20 +2,16 @@
 // A further connection continues after the last event that the page has received.
 "use strict";
 
-const LOOK_MS = 1000;
-
 class PageEvents extends EventTarget {
   static #seen = "";
   #source = null;
   #types = new Set();
-  #timer;
   #url;
 
   constructor(url) {
     super();
     this.#url = new URL(url, location);
-    // No `visibilitychange`: with it, Chromium could hang as it closed a page that was being left.
-    this.#timer = setInterval(() => this.#look(), LOOK_MS);
+    document.addEventListener("visibilitychange", this);
     this.#look();
   }
 
@@ -28,11 +24,12 @@ class PageEvents extends EventTarget {
   }
 
   close() {
-    clearInterval(this.#timer);
+    document.removeEventListener("visibilitychange", this);
     this.#source?.close();
   }
 
   handleEvent(event) {
+    if (event.type === "visibilitychange") return this.#look();
     PageEvents.#seen = event.lastEventId || PageEvents.#seen;
     this.dispatchEvent(new MessageEvent(event.type, event));
   }
