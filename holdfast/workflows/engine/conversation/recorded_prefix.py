@@ -21,6 +21,7 @@ from typing import Any, Self
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import ResolvedAgent
 from holdfast.schemas.base import Lenient, link, sha256
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.continue_as_new import (
     DescriptionSnapshot,
     RedactionSnapshot,
@@ -30,6 +31,7 @@ from holdfast.schemas.message import ChatMessage, DataPart
 from holdfast.schemas.names import CallError, ErrorCode, loop_of, turn_of
 from holdfast.schemas.reference import Path, parse_reference
 from holdfast.schemas.run import RunRequest
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.scopes import content_text
 from holdfast.workflows.engine.conversation.summaries import BYTES_PER_TOKEN, SummariesProgress
@@ -41,6 +43,7 @@ from holdfast.workflows.engine.log.log import (
     compress_records,
     decompress,
 )
+from holdfast.workflows.engine.plans.planning import HELD_BACK
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
 from holdfast.workflows.engine.state.data import MISSING, Data, is_same_json
@@ -59,6 +62,11 @@ MAX_WHOLE_BYTES, PART_BYTES = 1_900_000, 1_400_000
 
 _LOST = "the run was cut off before its result"
 _MAY_HAVE_HAPPENED = f"{_LOST}; whether it took effect is unknown"
+_UNSTARTED = (
+    *(ErrorCode.BLOCKED, ErrorCode.TOKEN_SCOPE_INSUFFICIENT),
+    *(ErrorCode.DENIED, ErrorCode.APPROVAL_TIMEOUT),
+)
+_WAS_RUN = outcomes.WAS_RUN.removesuffix("; ")
 _STOPPED = "The run was stopped: "
 
 
@@ -274,6 +282,8 @@ class _Fold:
         self.summary: log_entry.SummaryEntry | None = None
         self.is_answered = False
         self._started: dict[str, str] = {}
+        # Of these calls, an attempt was lost, or their server required input.
+        self._have_run: set[str] = set()
         self._tool = ""
         entries = [log_entry.read_record(record).entry for record in records]
         messages = [one.message for one in entries if isinstance(one, log_entry.MessageEntry)]
@@ -288,6 +298,8 @@ class _Fold:
                     self.skill = skill
                 case log_entry.SummaryEntry():
                     self.summary = entry
+                case log_entry.ConfirmationRequiredEntry(call_id=id, approval=approval):
+                    self._ask(id, approval)
                 case log_entry.ToolStartEntry(call_id=id, tool=tool):
                     self._started[id] = tool
                 case log_entry.ToolEndEntry():
@@ -298,11 +310,22 @@ class _Fold:
         loops = {loop_of(id) for id in self._started}
         return dict(Counter(tool for id, tool in self._started.items() if id not in loops))
 
+    def _ask(self, id: str, approval: PendingApproval) -> None:
+        """Count a call that people alone answer; count one no more that was withheld."""
+        if id in self._started and approval.kind in ("input", "reconcile"):
+            self._have_run.add(id)
+        elif approval.kind == "input":
+            self._started[id] = approval.tool
+        elif id not in self._have_run:
+            self._started.pop(id, None)
+
     def _end_call(self, end: log_entry.ToolEndEntry) -> None:
         result = self._results.get(end.call_id)
         if end.error is not None:
-            # It was refused while it waited for its slot: it did not run.
-            if end.error.code in (ErrorCode.BLOCKED, ErrorCode.TOKEN_SCOPE_INSUFFICIENT):
+            # It was refused while it waited for its slot, or for its answer: it did not run.
+            has_run = end.call_id in self._have_run or end.error.message.startswith(_WAS_RUN)
+            is_unstarted = end.error.code in _UNSTARTED or end.error.message == HELD_BACK
+            if is_unstarted and not has_run:
                 self._started.pop(end.call_id, None)
         elif result is not None and not content_text(result.content).startswith(_STOPPED):
             self.succeeded[end.tool] = None

@@ -280,7 +280,7 @@ class CallLifecycle:
         decided, mcp = call.decided, call.decided.mcp
         match outcome:
             case McpInputRequired() if not self._state.asks_people:
-                message = f"`{call.name}` requires a person's input"
+                message = f"{outcomes.WAS_RUN}`{call.name}` requires a person's input"
                 message += ", and this run does not wait for it"
                 call.end(outcomes.fail(ErrorCode.DENIED, message))
             case McpInputRequired() if mcp.forms >= MAX_FORMS:
