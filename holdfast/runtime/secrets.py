@@ -16,6 +16,8 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -47,7 +49,8 @@ _OPEN_WORD = re.compile(
 # The values of these variables are addresses, files and switches.
 _OWN_SETTINGS = frozenset({"HOLDFAST_KEYS", "HOLDFAST_PRINCIPAL_TOKENS"})
 _NUMBER = re.compile(r"[-+.\d\seE]+")
-_PATH = re.compile(r"(~\w*|\.\.?)?/[\w./@ -]*")
+# No path ends in the padding of base64.
+_PATH = re.compile(r"(~\w*|\.\.?)?/[\w./@:,()+=~ -]*(?<!=)")
 # So many letters of both cases and digits are a key, which may begin as a path does.
 _RANDOM = re.compile(
     r"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])[A-Za-z0-9]{12}"
@@ -229,9 +232,12 @@ def _is_telling(value: str) -> bool:
     if not MIN_SECRET_CHARACTERS <= len(value) <= MAX_SECRET_CHARACTERS:
         return False
     # A path is only the place of a secret, and a number may occur anywhere.
-    is_path = _PATH.fullmatch(value) and not _RANDOM.search(value)
-    if is_path or _NUMBER.fullmatch(value):
+    if _NUMBER.fullmatch(value):
         return False
+    if _PATH.fullmatch(value):
+        with suppress(OSError):  # it is too long
+            if not _RANDOM.search(value) or Path(value).exists():
+                return False
     has_digit = any(char.isdigit() for char in value)
     is_mixed = value.lower() != value != value.upper()
     return has_digit or is_mixed or len(value) >= MIN_PLAIN_CHARACTERS

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -85,6 +86,7 @@ def test_keys_and_values_of_json_are_cleaned_and_all_else_is_as_it_was() -> None
         "../keys/key-1",
         "/Users/AnnLee88/.ssh/id_ed25519",
         "/tmp/tmp.Ab1Cd2Ef3G/key.pem",
+        "/srv/a+b/day=1/Keys (2), old:~/key.pem",
         "x1" * 5_001,
     ],
 )
@@ -103,11 +105,18 @@ def test_what_is_short_or_plain_garbles_no_text(plain: str) -> None:
         "/Jm3K0qXv9bTzR8uW2sYd4fG6hN1pLcE5aViOwQ7xMk=",
         "/K7MDENGbPxRfi/CYEXAMPLEKEYwJalrXUtnFEMI",
         "~Ab1!cdef",
-        "./+ab1cd/EF",
+        "./+ab1cd/EF=",
+        "/tmp/tmpAb3dEf9GhIjK/key",
+        "/tmpAb3dEf9GhIjK" * 300,
     ],
 )
 def test_what_is_neither_is_looked_for(telling: str) -> None:
     assert Secrets([f" {telling}\n"]).clean(f"x{telling}x") == f"x{REPLACED}x"
+
+
+def test_a_random_name_is_no_secret_in_a_path_that_exists(tmp_path: Path) -> None:
+    (key := tmp_path / "tmpAb3dEf9GhIjK").touch()
+    assert Secrets([str(key)]).clean(f"{key} is empty") == f"{key} is empty"
 
 
 def test_of_a_key_with_several_lines_each_long_one_counts() -> None:
