@@ -112,8 +112,9 @@ def further_fields(fragments: Iterable[bytes]) -> set[str]:
 def _thoughts(message: Message, *, signed: bool = False) -> list[Message]:
     """Return the blocks of unsigned thoughts in an encoded message, and of `signed` ones."""
     blocks = read_objects(message.get("content"))
-    unsigned = [each for each in blocks if each.keys() == {"type", "thinking"}]
-    return [each for each in blocks if each.keys() & _FIELDS_OF_THOUGHTS] if signed else unsigned
+    if signed:
+        return [each for each in blocks if each.keys() & _FIELDS_OF_THOUGHTS]
+    return [each for each in blocks if each.keys() == {"type", "thinking"}]
 
 
 def _without_thoughts(fragment: bytes, *, signed: bool) -> bytes:

@@ -50,7 +50,7 @@ def argument_line(waiting: PendingApproval) -> str:
         # The amount is that of all items.
         each = ({"arguments": one, "amount": ""} for one in items if one is not None)
         return "; ".join(argument_line(waiting.model_copy(update=one)) for one in each)
-    arguments, text = waiting.arguments, {"type": ["string", "null"]}
+    arguments, text_schema = waiting.arguments, {"type": ["string", "null"]}
     texts = {name: as_json(value) for name, value in arguments.items()}
     exact = {
         name: text
@@ -58,7 +58,7 @@ def argument_line(waiting: PendingApproval) -> str:
         if one_line(text, _NAME_CHARS) != text or "\\n" in text
     } | {name: _table_text(rows) for name, rows in _tables(arguments).items()}
     short = {name: value for name, value in arguments.items() if name not in exact}
-    rules = {name: text if isinstance(one, str) else True for name, one in arguments.items()}
+    rules = {name: text_schema if isinstance(one, str) else True for name, one in arguments.items()}
     shapes = ShapeReader({"properties": rules | _money(short, waiting.amount)})
     labels = formats.labels_of(shapes.read(shapes.root), exact, without=" id")
     parts = [f"{labels[name]} {text}" for name, text in exact.items()]
