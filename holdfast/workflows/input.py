@@ -266,7 +266,10 @@ def activity_failure(error: exceptions.FailureError) -> Failure:
 
 def model_failure_message(error: ActivityError) -> str:
     """Return the reason why a request to a model failed, with the message of its last failure."""
-    match _last_cause(error):
+    last: BaseException = error
+    while last.__cause__ is not None and not isinstance(last, ApplicationError):
+        last = last.__cause__
+    match last:
         case ApplicationError() as failure:
             return failure.message
         case exceptions.TimeoutError(type=TimeoutType.SCHEDULE_TO_START):
@@ -296,12 +299,6 @@ def failed_usage(error: ActivityError) -> solution.Usage:
                 found = solution.Usage.read(usage)
         cause = cause.__cause__
     return found
-
-
-def _last_cause(error: BaseException) -> BaseException:
-    while error.__cause__ is not None and not isinstance(error, ApplicationError):
-        error = error.__cause__
-    return error
 
 
 class TaskBudget:

@@ -10,13 +10,13 @@ import pytest
 from holdfast.schemas import reference
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.call import outcomes
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.recorded_prefix import (
     CannotFork,
     RecordedPrefix,
     recorded_prefix,
 )
-from holdfast.workflows.engine.plans.planning import HELD_BACK
 from holdfast.workflows.engine.run import AgentRun
 from holdfast.workflows.engine.run_messages import Mailbox
 from tests.engine.driver import agent, noon, tool
@@ -79,7 +79,7 @@ def ended_with_the_run(records: list[Record]) -> set[str]:
     return {
         tool
         for tool, error in ends
-        if error.get("code") == "cancelled" and error["message"] != HELD_BACK
+        if error.get("code") == "cancelled" and error["message"] != outcomes.HELD_BACK
     }
 
 

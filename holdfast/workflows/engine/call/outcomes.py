@@ -12,6 +12,7 @@ from holdfast.schemas.tool import ResolvedTool
 
 MAX_MESSAGE_CHARACTERS = 4_000
 WAS_RUN = "the call was run; "
+HELD_BACK = "a message came before this call started: propose it again if it is still needed"
 
 
 @dataclass(frozen=True)

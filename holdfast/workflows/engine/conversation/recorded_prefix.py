@@ -43,7 +43,6 @@ from holdfast.workflows.engine.log.log import (
     compress_records,
     decompress,
 )
-from holdfast.workflows.engine.plans.planning import HELD_BACK
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
 from holdfast.workflows.engine.state.data import MISSING, Data, is_same_json
@@ -324,7 +323,7 @@ class _Fold:
         if end.error is not None:
             # It was refused while it waited for its slot, or for its answer: it did not run.
             has_run = end.call_id in self._have_run or end.error.message.startswith(_WAS_RUN)
-            is_unstarted = end.error.code in _UNSTARTED or end.error.message == HELD_BACK
+            is_unstarted = end.error.code in _UNSTARTED or end.error.message == outcomes.HELD_BACK
             if is_unstarted and not has_run:
                 self._started.pop(end.call_id, None)
         elif result is not None and not content_text(result.content).startswith(_STOPPED):

@@ -57,7 +57,6 @@ from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, MissingValue, VisibleData, is_same_json
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
-HELD_BACK = "a message came before this call started: propose it again if it is still needed"
 STRUCK = "a person struck this call out of the plan"
 MAX_REFUSED_NAMED = 20
 
@@ -125,7 +124,7 @@ class Planning:
         calls = [call for call in calls if not call.has_ended]
         approved = [call for call in calls if call in self.approved.calls]
         self.approved.hold(identity_keys(approved, self._state, self.approved.held))
-        self._refuse(calls, ErrorCode.CANCELLED, HELD_BACK)
+        self._refuse(calls, ErrorCode.CANCELLED, outcomes.HELD_BACK)
 
     def _take_up(self, calls: Sequence[ToolCall]) -> bool:
         """Continue with calls that all remain of the approved plan; return whether this applies."""
