@@ -9,14 +9,14 @@ MAX_FILES = 14
 MAX_ENGINE_LINES = 400
 # The lines of Python in each package, and a percent.
 MAX_LINES = {
-    "schemas": 6_171,
+    "schemas": 6_173,
     "validation": 2_844,
-    "runtime": 7_431,
-    "providers": 5_822,
+    "runtime": 7_437,
+    "providers": 5_824,
     "definitions": 602,
     "catalog": 3_855,
-    "workflows": 15_975,
-    "activities": 6_419,
+    "workflows": 16_039,
+    "activities": 6_421,
     "hosting": 3_736,
     "client": 5_590,
     "evals": 602,
