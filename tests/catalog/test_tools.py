@@ -3,9 +3,10 @@
 import errno
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import BaseModel, Field
 
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import ResolvedTool
@@ -282,11 +283,63 @@ def test_a_catalog_that_may_not_be_read_is_reported(
 
 
 def test_a_condition_of_a_rule_may_refer_to_itself(shop: Folder) -> None:
-    part = {"properties": {"a": {"$ref": "#/$defs/p"}}, "required": ["a"], "type": "object"}
+    both = {name: {"$ref": "#/$defs/p"} for name in "ab"}
+    required = ["a"]
+    part = {"properties": both, "required": required, "type": "object"}
     tree = {"$defs": {"p": part}, **part}
     rules = {"_approval": [{"when": tree, "require": "never"}, {}]}
     shop.write("tools/t.yaml", json.dumps({"_activity": "charge", **tree, **rules}))
+    assert len(shop.problems()) == 5, "of the whole, and of each reference"
+    required.append("b")
+    shop.write("tools/t.yaml", json.dumps({"_activity": "charge", **tree, **rules}))
     assert len(shop.load().definitions.tools["t"].approval_rules) == 2
+
+
+class Card(BaseModel):
+    kind: Literal["card"]
+    number: str
+
+
+class Bank(BaseModel):
+    kind: Literal["bank"]
+    amount: float
+    lines: tuple[float, str] = (0, "")
+
+
+class Transferred(BaseModel):
+    target: Annotated[Card | Bank, Field(discriminator="kind")]
+    other: Card | Bank | str | None = None
+
+
+@pytest.mark.parametrize(
+    ("name", "condition", "problem"),
+    [
+        ("target", {"properties": {"kind": {"const": "bank"}}, "required": ["kind"]}, ""),
+        ("target", {"properties": {"kind": {"const": "bank"}}, "type": "object"}, ""),
+        ("target", {"properties": {"amount": {"maximum": 5}}, "required": ["amount"]}, ""),
+        ("target", {"properties": {"amount": {"maximum": 5}}}, "a call without `target.amount` "),
+        ("target", {"properties": {"knid": {}}, "required": ["knid"]}, "`knid` is no property of "),
+        ("other", {"properties": {"kind": {"const": "bank"}}, "type": "object"}, ""),
+        ("other", {"required": ["knid"], "type": "object"}, "`knid` is no property of `other`; "),
+        ("other", {"required": ["kind"]}, "what is no object fits every `required`, and `other` "),
+        (
+            "target",
+            {"properties": {"lines": {"prefixItems": [{"minimum": 0}] * 2}}, "required": ["lines"]},
+            "what is no number fits every `minimum`, and `target.lines[1]` may be none; ",
+        ),
+    ],
+)
+def test_a_condition_of_a_rule_may_be_on_a_union(
+    shop: Folder, name: str, condition: dict[str, Any], problem: str
+) -> None:
+    when = {"properties": {name: condition}, "required": [name]}
+    rules = {"_approval": [{"when": when, "require": "never"}, {}]}
+    tool = {"_activity": "charge", **Transferred.model_json_schema(), **rules}
+    shop.write("tools/t.yaml", json.dumps(tool))
+    if problem:
+        assert problem in shop.problem()
+    else:
+        assert len(shop.load().definitions.tools["t"].approval_rules) == 2
 
 
 def test_all_problems_are_reported_at_once(shop: Folder) -> None:

@@ -14,7 +14,7 @@ MAX_LINES = {
     "runtime": 7_437,
     "providers": 5_824,
     "definitions": 602,
-    "catalog": 3_855,
+    "catalog": 3_882,
     "workflows": 16_039,
     "activities": 6_421,
     "hosting": 3_736,

@@ -8,12 +8,14 @@ numbers fits every text. A rule that lets calls run unasked must therefore requi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 from holdfast.runtime.narration.arguments import format_value, readable_name
 from holdfast.runtime.narration.schema_shapes import Rules, Shape, ShapeReader
 from holdfast.runtime.text_safety import format_argument, one_line
+from holdfast.schemas.base import MAX_JSON_DEPTH
 from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import ApprovalRule, ResolvedTool, Schema
 from holdfast.validation.problems import ValueProblem, Where, under
@@ -22,13 +24,11 @@ from holdfast.validation.problems import ValueProblem, Where, under
 _OF_TYPES = {
     ("number", "integer"): ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     ("string",): ("minLength", "maxLength", "pattern"),
-    ("array",): ("minItems", "maxItems", "items"),
+    ("array",): ("minItems", "maxItems", "items", "prefixItems"),
     ("object",): ("properties", "required"),
 }
 _CATCH_ALL: tuple[Schema | bool | None, ...] = (None, True, {})
 MAX_CONDITION_CHARS: Final = 300
-# Of the place of a condition inside others: one may refer to itself.
-_MAX_STEPS: Final = 32
 _PART_CHARS: Final = 80
 _WORDS: Final = {
     "exclusiveMinimum": "over {}",
@@ -125,15 +125,19 @@ def rule_advice(tool: ResolvedTool) -> Iterator[ValueProblem]:
 
 def _condition_problems(rule: ApprovalRule, parameters: Rules) -> Iterator[ValueProblem]:
     """Yield the conditions on no parameter, and those that values of another type fit."""
-    for where, name, condition, shape in _conditions_in(rule, parameters):
+    for where, name, condition, shapes in _conditions_in(rule, parameters):
         of = f"property of `{name}`" if name else "parameter of the tool"
+        objects = _that_may_be("object", shapes)
+        known = [*dict.fromkeys(key for one in objects for key in one.properties)]
         required = condition.rules.get("required", [])
         for key in dict.fromkeys(map(str, [*condition.properties, *required])):
-            if key not in shape.properties and not shape.takes_properties:
-                fix = suggest_names(key, shape.properties, "the tool has none")
+            if key not in known and not any(one.takes_properties for one in objects):
+                fix = suggest_names(key, known, "the tool has none")
                 yield ValueProblem(where, f"`{key}` is no {of}", fix)
         for kinds, keywords in _OF_TYPES.items() if name else ():
-            is_sure = shape.kinds and {*shape.kinds} <= {*kinds} and not shape.nullable
+            is_sure = all(
+                one.kinds and {*one.kinds} <= {*kinds} and not one.nullable for one in shapes
+            )
             used = [key for key in keywords if key in condition.rules]
             if used and not is_sure and "type" not in condition.rules:
                 reason = f"what is no {kinds[0]} fits every `{used[0]}`, and `{name}` may be none"
@@ -144,10 +148,13 @@ def _condition_problems(rule: ApprovalRule, parameters: Rules) -> Iterator[Value
 def _open_conditions(rule: ApprovalRule, parameters: Rules) -> Iterator[ValueProblem]:
     """Yield the conditions that a call fits which leaves the argument out."""
     reader = ShapeReader(parameters)
-    for where, name, condition, shape in _conditions_in(rule, parameters):
+    for where, name, condition, shapes in _conditions_in(rule, parameters):
         for key in condition.properties:
-            has_default = "default" in reader.read(shape.property_schema(key)).rules
-            if not (condition.requires(key) or shape.requires(key) or has_default):
+            is_given = condition.requires(key) or all(
+                one.requires(key) or "default" in reader.read(one.property_schema(key)).rules
+                for one in _that_may_be("object", shapes)
+            )
+            if not is_given:
                 reason = f"a call without `{f'{name}.{key}'.lstrip('.')}` fits, too"
                 if rule.require == "never":
                     reason += ", and would run unasked"
@@ -158,20 +165,40 @@ def _open_conditions(rule: ApprovalRule, parameters: Rules) -> Iterator[ValuePro
 
 def _conditions_in(
     rule: ApprovalRule, parameters: Rules
-) -> Iterator[tuple[Where, str, Shape, Shape]]:
-    """Yield a `when` and the conditions inside it: its place, what it is on, and both shapes."""
-    conditions, values = ShapeReader(rule.when), ShapeReader(parameters)
-    found: list[tuple[Where, str, Any, Any]] = [((), "", rule.when, parameters)]
-    for where, name, written, schema in found:  # which grows
-        condition, shape = conditions.read(written), values.read(schema)
-        yield where, name, condition, shape
-        if len(where) >= _MAX_STEPS:
+) -> Iterator[tuple[Where, str, Shape, list[Shape]]]:
+    """Yield a `when` and the conditions inside it: its place, what it is on, and their shapes.
+
+    What it is on has a shape for each of its branches. Both schemas may refer to themselves: a
+    condition is on the same schema once, and on no arguments that are too deep.
+    """
+    conditions, values, seen = ShapeReader(rule.when), ShapeReader(parameters), set[Any]()
+    found: list[tuple[Where, str, Any, list[Any]]] = [((), "", rule.when, [parameters])]
+    for where, name, written, schemas in found:  # which grows, and so keeps each `id`
+        pairs = {(id(written), id(schema)) for schema in schemas}
+        if pairs <= seen or len(where) > 2 * MAX_JSON_DEPTH:
             continue
+        seen |= pairs
+        condition = conditions.read(written)
+        shapes = [one for schema in schemas for one in _branches(values.read(schema))]
+        yield where, name, condition, shapes
+        objects, arrays = _that_may_be("object", shapes), _that_may_be("array", shapes)
         for key in condition.properties:
-            if key in shape.properties or shape.takes_properties:
-                parts = condition.property_schema(key), shape.property_schema(key)
-                inner = f"{name}.{key}".lstrip(".")
-                found.append(((*where, "properties", key), inner, *parts))
+            of_key = [one for one in objects if key in one.properties or one.takes_properties]
+            parts = condition.property_schema(key), [one.property_schema(key) for one in of_key]
+            found.append(((*where, "properties", key), f"{name}.{key}".lstrip("."), *parts))
+        for n, part in enumerate(condition.rules.get("prefixItems", [])):
+            parts = part, [one.item_schema(n) for one in arrays]
+            found.append(((*where, "prefixItems", n), f"{name}[{n}]", *parts))
         if "items" in condition.rules:
-            parts = condition.rules["items"], shape.rules.get("items", True)
+            parts = condition.rules["items"], [one.rules.get("items", True) for one in arrays]
             found.append(((*where, "items"), f"{name}[]", *parts))
+
+
+def _branches(shape: Shape) -> list[Shape]:
+    """Return the shapes of which a value has one; each knows whether the value may be null."""
+    inner = [each for one in shape.branches for each in _branches(one)]
+    return [replace(one, nullable=one.nullable or shape.nullable) for one in inner] or [shape]
+
+
+def _that_may_be(kind: str, shapes: Sequence[Shape]) -> list[Shape]:
+    return [one for one in shapes if not one.kinds or kind in one.kinds]
