@@ -53,8 +53,9 @@ def load_suites(paths: Sequence[Path]) -> dict[str, EvalSuite]:
         beside = [each for each in path.glob("*.*") if each.suffix.lower() in _SUFFIXES]
         for each in sorted(beside) if path.is_dir() else [path]:
             source = read_source(each)
-            if beside and isinstance(source.value, dict) and source.value.keys() == {"rates"}:
-                continue  # a baseline beside the suites
+            is_suite = isinstance(source.value, dict) and source.value.keys() >= {"agent", "cases"}
+            if beside and not is_suite and each.suffix.lower() != ".yaml":
+                continue  # a baseline or a fixture beside the suites
             if each.stem in found:
                 raise FixableError(f"two suites have the name {each.stem}", "rename one of them")
             found[each.stem] = source.parse_as(EvalSuite)
@@ -80,10 +81,8 @@ def record_of(suite: str, case: EvalCase) -> RunRecord:
         HookRecord(f"t{n}c1-{one.hook}", canonical_json([one.hook, *one.arguments]), _end(one))
         for n, one in enumerate(case.hooks, start=1)
     ]
-    messages = [
-        MessageRecord(0, Delivered.model_validate(_message(each)), was_awaited=True)
-        for each in case.messages
-    ]
+    sent = [{"content": each} if isinstance(each, str) else each for each in case.messages]
+    messages = [MessageRecord(0, Delivered.model_validate(each), was_awaited=True) for each in sent]
     name = f"{suite}/{case.name}"
     return RunRecord(name, case.request, None, (), calls, hooks, questions, messages)
 
@@ -206,7 +205,3 @@ def _ended(end: End) -> dict[str, Any]:
     if isinstance(end, RawValue):
         return {"result": _PAYLOADS.from_payload(end.payload)}
     return {"error": end.message if isinstance(end, FailureError) else str(end)}
-
-
-def _message(written: Any) -> Any:
-    return {"content": written} if isinstance(written, str) else written

@@ -108,9 +108,16 @@ def test_a_case_that_does_not_fit_changes_no_suite(
     assert ([*tmp_path.iterdir()], path.read_text()) == ([path], text)
 
 
-def test_a_folder_has_suites_in_each_format_and_baselines(tmp_path: Path) -> None:
+def test_a_folder_has_suites_in_each_format_and_other_files(tmp_path: Path) -> None:
     for name in ("a.yaml", "b.yml", "c.JSON"):
         (tmp_path / name).write_text('{"agent": "desk", "cases": [{"name": "a"}]}')
-    (tmp_path / "rates.json").write_text('{"rates": {}}')
-    (tmp_path / "README.md").write_text("Suites")
+    beside = {"rates.json": '{"rates": {}}', "a.yml": "[1]", "run.json": '{"agent": "desk"}'}
+    for name, text in {**beside, "README.md": "Suites"}.items():
+        (tmp_path / name).write_text(text)
     assert [*load_suites([tmp_path])] == ["a", "b", "c"]
+    for name in beside:
+        with pytest.raises(LoadError, match=name):
+            load_suites([tmp_path / name])
+    (tmp_path / "d.yaml").write_text("[1]")
+    with pytest.raises(LoadError, match=r"d\.yaml"):
+        load_suites([tmp_path])
