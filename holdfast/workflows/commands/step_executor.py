@@ -153,8 +153,9 @@ class StepExecutor(BaseExecutor):
         assert activity is not None  # only an activity is left to execute it
         if call.decided.mcp.task is not None:
             return await mcp_tasks.follow(call, activity, call.decided.mcp.task, self)
-        run_id = workflow.info().workflow_id
-        arguments = activity_options.activity_arguments(call, activity, self.work, run_id)
+        run_id, principal = workflow.info().workflow_id, self.work.state.principal
+        build = partial(activity_options.activity_arguments, call, activity, self.work, run_id)
+        arguments = build()
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
@@ -163,6 +164,8 @@ class StepExecutor(BaseExecutor):
         async with self.in_flight(size):
             if self.is_withheld(turn, call):
                 return None
+            # A token that was renewed meanwhile may have other scopes.
+            arguments = arguments if self.work.state.principal is principal else build()
             outcome = await self._outcome_of_activity(call, activity, arguments)
         if isinstance(outcome, McpTask):
             return await mcp_tasks.follow(call, activity, outcome, self)

@@ -1,5 +1,7 @@
 """Signed decisions and principals."""
 
+import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from holdfast.workflows.decisions import count_decision
 from tests.engine.asking import asks, open_question
 from tests.engine.driver import NOON
 from tests.support import tools
-from tests.support.backend import Backend, Launch, Run
+from tests.support.backend import Backend, Launch, Run, ledger_has
 from tests.support.identity.signing import SIGNED_PAY, Approver, write_keys
 from tests.support.model_server import Answer, call
 
@@ -114,6 +116,42 @@ async def test_a_principal_holds_the_scopes_of_its_token(
     await run.result()
     assert tools.read() == paid(run)
     assert token not in str(await run.context())
+
+
+async def test_a_call_without_room_has_the_scopes_of_a_token_that_is_renewed_meanwhile(
+    open_signed: Opened, ann: Approver
+) -> None:
+    pad, now = {"pad": {"type": "string"}}, int(time.time())
+    held = {"_tool": "held", "_activity": "held", "properties": {"name": {}, **pad}}
+    whole = {"_tool": "whole", "_activity": {"type": "whole", "input": "call"}, "properties": pad}
+    helper = {"_tool": "helper", "_delegate": "anonymous", "properties": pad}
+    calls = [call(each, name=each, pad="†state.pad") for each in ("held", "whole", "helper")]
+    calls.insert(0, call("held", name="first", pad="†state.pad"))
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        return Answer(calls=calls) if turn == 1 and body.get("tools") else Answer("done")
+
+    backend = await open_signed(answer)
+    run = await backend.start(
+        [held, whole, helper],
+        state={"pad": "x" * 880_000},
+        principal={"token": ann.principal(scopes=["read", "pay"], exp=now + 600)},
+    )
+    await ledger_has("started first", "started held")
+    renewed = ann.principal(scopes=["read"], jti=run.id, exp=now + 601)
+    await run.handle.execute_update("renew", {"token": renewed})
+    run_id = (await run.handle.describe()).run_id
+    tools.write("open first")
+    tools.write("open held")
+    await run.result()
+    # After the turn, the run continued as new.
+    first = Run(run.client.get_workflow_handle(run.id, run_id=run_id), run.client)
+    events = [each.activity_task_scheduled_event_attributes for each in await first.history()]
+    [scheduled] = [each for each in events if each.activity_id == "t1c3"]
+    scoped = json.loads(scheduled.input.payloads[2].data)
+    assert scoped["_call"]["principal"]["scopes"] == ["read"]
+    started = (await run.delegate("t1c4").history())[0].workflow_execution_started_event_attributes
+    assert json.loads(started.input.payloads[0].data)["principal"]["scopes"] == ["read"]
 
 
 async def test_a_principal_whose_token_is_forged_begins_nothing(
