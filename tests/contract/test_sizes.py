@@ -18,7 +18,7 @@ MAX_LINES = {
     "workflows": 16_042,
     "activities": 6_421,
     "hosting": 3_736,
-    "client": 5_590,
+    "client": 5_591,
     "evals": 602,
     "web": 12_154,
     "cli": 3_715,
