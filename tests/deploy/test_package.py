@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements/run.lock"
-MAX_WHEEL_BYTES = 1_400_000
+MAX_WHEEL_BYTES = 1_410_000
 LINKS = ("activities", "schemas", "workflows")
 SOURCES = ("LICENSE", "README.md", "pyproject.toml")
 BUILD = """

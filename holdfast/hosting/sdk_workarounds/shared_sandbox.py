@@ -144,10 +144,11 @@ class _SandboxedRun(WorkflowInstance):
             with self._sandbox.entered:
                 # The seed is the only sign of a reset: later, what Temporal applies again would
                 # start calls that may have run. Of that, signals come first, as they do at replay.
-                for job in [each for each in act.jobs if each.HasField("update_random_seed")]:
-                    self._inside.instance._apply_update_random_seed(job.update_random_seed)
-                    act.jobs.remove(job)
-                act.jobs.sort(key=lambda job: job.HasField("do_update"))
+                if len(act.jobs) > 1:
+                    for job in [each for each in act.jobs if each.HasField("update_random_seed")]:
+                        self._inside.instance._apply_update_random_seed(job.update_random_seed)
+                        act.jobs.remove(job)
+                    act.jobs.sort(key=lambda job: job.HasField("do_update"))
                 return self._inside.activate(act)
         finally:
             self._thread_id = None

@@ -115,7 +115,7 @@ class StepExecutor(BaseExecutor):
 
     async def together(self, executions: Iterable[Coroutine[Any, Any, None]]) -> None:
         """Run the calls of a turn, or of a loop; a cancellation waits for the end of each."""
-        tasks = [create_task(execution) for execution in executions]
+        tasks = list(map(create_task, executions))
         try:
             await gather(*tasks)
         except CancelledError:

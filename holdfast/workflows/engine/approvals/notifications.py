@@ -58,7 +58,8 @@ class NewsTracker:
 
     def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsEvent | None]]:
         """Take the news since the last call; a kind of None means no further news of a question."""
-        found, told = list[tuple[Question, NewsEvent | None]](), self._told
+        found: list[tuple[Question, NewsEvent | None]] = []
+        told = self._told
         self._told = {id(each): (each, replace(each)) for each in waiting}
         for key, (question, _) in told.items():
             if key not in self._told:

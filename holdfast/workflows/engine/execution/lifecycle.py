@@ -171,7 +171,7 @@ class CallLifecycle:
 
         `start` checks this, and so does the moment of the command: a call may wait for its slot.
         """
-        if (refused := self.missing_scope(call)) is not None:
+        if call.tool.requires and (refused := self.missing_scope(call)) is not None:
             self.end_unstarted(call, refused)
             return True
         principal, now = self._state.principal, self._state.clock()
@@ -187,8 +187,8 @@ class CallLifecycle:
 
     def refuse_without_time(self, call: ToolCall) -> bool:
         """Refuse a call that would start after the run's time; return whether this applies."""
-        may_have_run = call.decided.has_run or self.doubt_after_reset(call)
-        if may_have_run or not self._state.meter.out_of_time:
+        has_time = not self._state.meter.out_of_time
+        if has_time or call.decided.has_run or self.doubt_after_reset(call):
             return False
         self.refuse(call, ErrorCode.BLOCKED, "nothing is left of the run's `maxDuration` for it")
         return True
@@ -347,9 +347,10 @@ class CallLifecycle:
             call.move(CallEvent.POSTPONED, replace(call.prepared, resolved_late=True))
             return
         sources = call.dependencies.sources
-        succeeded = outcomes.Succeeded | outcomes.Answered
-        others = {one.name for one in sources if isinstance(one.outcome, succeeded)}
-        preparation.check_order(call, state, others)
+        if call.tool.limits.after:
+            succeeded = outcomes.Succeeded | outcomes.Answered
+            others = {one.name for one in sources if isinstance(one.outcome, succeeded)}
+            preparation.check_order(call, state, others)
         seen = VisibleData(state.data)
         if sources:
             seen = dependency_graph.visible_data(call, state.data)
