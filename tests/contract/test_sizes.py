@@ -15,7 +15,7 @@ MAX_LINES = {
     "providers": 5_824,
     "definitions": 602,
     "catalog": 3_882,
-    "workflows": 16_043,
+    "workflows": 16_042,
     "activities": 6_421,
     "hosting": 3_737,
     "client": 5_591,

@@ -351,9 +351,8 @@ class CallLifecycle:
             succeeded = outcomes.Succeeded | outcomes.Answered
             others = {one.name for one in sources if isinstance(one.outcome, succeeded)}
             preparation.check_order(call, state, others)
-        seen = VisibleData(state.data)
-        if sources:
-            seen = dependency_graph.visible_data(call, state.data)
+        data = state.data
+        seen = dependency_graph.visible_data(call, data) if sources else VisibleData(data)
         if not call.is_loop:
             yield from self._settle(call, seen)
             return
