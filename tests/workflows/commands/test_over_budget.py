@@ -3,11 +3,13 @@
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.service import RPCError
 
@@ -247,10 +249,14 @@ async def test_a_count_continues_as_new_and_ends_an_hour_after_its_window(
     ended = await begin(now - timedelta(hours=1))
     assert (await ended.result())["window"] == "w"
 
+    async def timers_of(run: WorkflowHandle[Any, Any]) -> list[HistoryEvent]:
+        return [each async for each in run.fetch_history_events() if each.event_type == STARTED]
+
     # A window that ends later by another file is counted until then.
     async def extended() -> tuple[WorkflowHandle[Any, Any], str] | None:
         ends_at = datetime.now(UTC) - timedelta(hours=1) + timedelta(seconds=2)
         longer, later = await begin(ends_at), (ends_at + timedelta(seconds=1)).isoformat()
+        await eventually(partial(timers_of, longer))  # it waits for the first end
         with suppress(WorkflowUpdateFailedError, RPCError):  # it has ended before
             await longer.execute_update("reserve", update | {"endsAt": later})
             return longer, later
@@ -259,8 +265,7 @@ async def test_a_count_continues_as_new_and_ends_an_hour_after_its_window(
     longer, later = await eventually(extended)
     shown = datetime.fromisoformat((await longer.result())["endsAt"])
     assert shown == datetime.fromisoformat(later)
-    timers = [each async for each in longer.fetch_history_events() if each.event_type == STARTED]
-    assert len(timers) == 2
+    assert len(await timers_of(longer)) == 2
 
 
 async def test_only_a_reservation_starts_a_budget(client: Client, launch: Launch) -> None:
