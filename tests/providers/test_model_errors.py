@@ -113,7 +113,7 @@ def test_an_account_without_credit_is_final_and_a_limit_is_not(
 
 
 BUSY = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-BEGUN = {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1}}}
+STARTED = {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1}}}
 FULL = {"error": {"code": 429, "message": "slow"}}
 DOWN = {
     "error": {"code": 503, "message": "down"},
@@ -128,7 +128,7 @@ THOUGHT = {"type": "reasoning", "summary": [], "encrypted_content": "gA"}
     ("kind", "events", "used"),
     [
         ("anthropic", [BUSY], NO_USAGE),
-        ("anthropic", [BEGUN, BUSY], Usage()),
+        ("anthropic", [STARTED, BUSY], Usage()),
         ("openai", [{"choices": []}, FULL], NO_USAGE),
         ("openai", [DOWN], NO_USAGE),
         ("openai", [{"choices": [{"delta": {"content": "Yes"}}]}, FULL], Usage()),
